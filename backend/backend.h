@@ -1,0 +1,41 @@
+/* The backend's entrances: description, object code, linking, the reference interpreter. */
+#ifndef CTRC_BACKEND_BACKEND_H
+#define CTRC_BACKEND_BACKEND_H
+#include <stdio.h>
+#include "ir/ir.h"
+#include "passes/pass.h"
+
+/* --march: "native", "x86-64-v3", "x86-64-v4". False and an error in d if unknown or lower than v3. */
+bool backend_target(Diag *d, const char *march, PassTarget *out);
+
+typedef enum { EMIT_LLVM, EMIT_ASM, EMIT_OBJ } BackendEmit;
+/* The program after all passes (funcs train, eval, predict with plans) → text or object at out. */
+bool backend_emit(IrProgram *p, const char *march, int level, BackendEmit what, FILE *out);
+/* Object to a temporary file, linked by `cc` with lib_dir/libctrc_rt.a; replaces exe whole or not at all. */
+bool backend_link(IrProgram *p, const char *march, int level, const char *lib_dir, const char *exe);
+/* The model description (runtime/README.md), malloc'd, NUL-terminated. */
+char *backend_describe(IrProgram *p, const char *march);
+void backend_emit_plan(IrProgram *p, FILE *out); /* --emit=plan */
+void backend_emit_dot(IrProgram *p, FILE *out);  /* --emit=dot */
+
+/* How an operand that the reader delivers is numbered: the same for description, emitter and interpreter. */
+typedef struct {
+    enum { BE_F32, BE_ID, BE_KEY, BE_LOOKUP } kind;
+    const IrNode *value; /* the reader-stage node; for BE_LOOKUP its id */
+    int feature;
+    int table;           /* BE_LOOKUP: weight */
+    bool pooled;         /* BE_LOOKUP: occurrences are listed by row */
+    int lookup, ordinal; /* BE_LOOKUP: number among all lookups, and among the table's */
+} BackendInput;
+typedef struct {
+    BackendInput *inputs; int n;
+    const IrNode **features; int n_features; /* reader-stage nodes of all functions, equal ones once, in order */
+} BackendInputs;
+/* Collects over all functions. Equal reader-stage expressions (also in different functions) are one feature. */
+BackendInputs backend_inputs(IrProgram *p);
+/* The input number by which a function's node reads: as raw value or id … */
+int backend_input_raw(const BackendInputs *in, const IrNode *value);
+/* … or as positions in a table's unique rows. -1 if there is none. */
+int backend_input_lookup(const BackendInputs *in, const IrNode *id, int table, bool pooled);
+
+#endif

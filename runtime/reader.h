@@ -1,0 +1,54 @@
+/* The reader stage: log files → batches. It runs on its own threads ahead of the step: decompresses, splits,
+ * parses, computes features (hash, vocab, …), shuffles, and finds each table's unique rows.
+ *
+ * The files are one stream in the order given (directories by name); batches cross files, not epochs; the last
+ * batch of an epoch may be short. Shuffle permutes each run of n consecutive rows by (seed, epoch, run). */
+#ifndef CTRC_RUNTIME_READER_H
+#define CTRC_RUNTIME_READER_H
+#include "runtime/model.h"
+
+typedef struct RtReader RtReader;
+typedef struct RtTables RtTables; /* tables.h: gives storage rows to ids of large tables */
+
+typedef enum { RT_BAD_FAIL, RT_BAD_SKIP } RtBadRows;
+typedef struct {
+    const char *const *paths; int n_paths; /* files, directories, "-" */
+    int purpose;             /* RT_TRAIN, RT_EVAL, RT_PREDICT: which features are read, whether tables give new rows */
+    uint32_t batch;
+    uint64_t shuffle, seed;  /* 0: file order */
+    uint64_t epochs;         /* 0: no limit (the caller stops) */
+    bool cache;              /* keep parsed rows; later epochs read no text */
+    RtBadRows bad;
+    const char *bad_path;    /* --bad-rows: where bad lines go, NULL: nowhere */
+    int threads;             /* parsing threads, at least 1 */
+    RtTables *tables;        /* may be NULL if no table is larger than 2^20 rows */
+    uint64_t skip_rows;      /* resume: rows of the first epoch that were used already (later work) */
+} RtReaderOptions;
+
+typedef struct {
+    uint32_t rows;
+    uint64_t epoch;                /* from 0 */
+    bool last_of_epoch;
+    const uint32_t **offsets;      /* [axis]; NULL for axes that nothing in this purpose reads */
+    const void **inputs;           /* [input]; NULL for inputs that this purpose doesn't read */
+    RtTableBatch *tables;          /* [weight] */
+    const uint32_t *row_file;      /* [rows] index into the reader's files */
+    const uint64_t *row_line;      /* [rows] line number, from 1 */
+    void *own;
+} RtBatch;
+
+/* NULL on error; err holds the message ("data.csv: cannot open: no such file", …). */
+RtReader *rt_reader_open(const RtModel *m, const RtReaderOptions *o, char *err, size_t err_bytes);
+/* 1: *out is a batch, to be given back by rt_reader_release, in order. 0: the end. -1: error, in err. */
+int rt_reader_next(RtReader *r, RtBatch **out, char *err, size_t err_bytes);
+void rt_reader_release(RtReader *r, RtBatch *b);
+void rt_reader_close(RtReader *r);
+
+const char *rt_reader_file(const RtReader *r, uint32_t file); /* path as given or found in a directory */
+uint64_t rt_reader_bad_rows(const RtReader *r);
+/* Share of the current epoch's bytes that were consumed, 0…1, or -1 if unknown (stdin). */
+double rt_reader_progress(const RtReader *r);
+double rt_reader_wait_seconds(const RtReader *r);  /* how long rt_reader_next has waited in all */
+uint64_t rt_reader_cache_bytes(const RtReader *r);
+
+#endif
