@@ -37,5 +37,11 @@ BackendInputs backend_inputs(IrProgram *p);
 int backend_input_raw(const BackendInputs *in, const IrNode *value);
 /* … or as positions in a table's unique rows. -1 if there is none. */
 int backend_input_lookup(const BackendInputs *in, const IrNode *id, int table, bool pooled);
+/* A reader-stage node's number in `features`, -1 if it has none. A column has one only where a step reads it as
+ * it is ("value" in the description); as a feature's operand it is named by its column number. */
+int backend_feature(const BackendInputs *in, const IrNode *value);
+bool backend_is_reader(const IrNode *n); /* class READ, or a column: evaluated by the reader */
+/* Scratch that a function's kernels need for each thread ("scratch_bytes" in the description). */
+int64_t backend_scratch_bytes(IrProgram *p, const IrFunc *f, const char *march);
 
 #endif
