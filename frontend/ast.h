@@ -4,6 +4,11 @@
 #define CTRC_FRONTEND_AST_H
 #include "ir/diag.h"
 
+/* What the parser promises to whoever walks the tree by recursion. Brackets, blocks and unary operators
+ * nest at most AST_MAX_NESTING deep; a chain such as a + b + c … makes the tree higher than that, but no
+ * expression is higher than AST_MAX_HEIGHT nodes. */
+enum { AST_MAX_NESTING = 200, AST_MAX_HEIGHT = 1000, AST_MAX_NODES = 1000000 };
+
 typedef struct AstExpr AstExpr;
 typedef struct AstStmt AstStmt;
 
@@ -18,7 +23,7 @@ typedef enum {
     EX_CALL, EX_INDEX, EX_UNARY, EX_BINARY, EX_PIPE
 } AstExprKind;
 typedef enum {
-    B_OR, B_AND, B_LT, B_LE, B_GT, B_GE, B_EQ, B_NE, B_CONCAT, B_ADD, B_SUB, B_MUL, B_DIV, B_MATMUL,
+    B_OR, B_AND, B_LT, B_LE, B_GT, B_GE, B_EQ, B_NE, B_CONCAT, B_ADD, B_SUB, B_MUL, B_DIV, B_MOD, B_MATMUL,
     U_NEG, U_NOT
 } AstOperator;
 
@@ -26,6 +31,7 @@ typedef struct { const char *var; Span var_span; AstExpr *in, *cond; /* cond may
 
 struct AstExpr {
     AstExprKind kind;
+    int height; /* 1 for a leaf; at most AST_MAX_HEIGHT */
     Span span;
     union {
         double number;
