@@ -1,6 +1,10 @@
 /* The reference interpreter: runs IR in double precision, straight from the op table's meaning. It shares no
  * code with the emitter. It runs a function of any stage: `model` (forward only), `train` (with updates),
- * `eval`, `predict`, before or after any pass. */
+ * `eval`, `predict`, before or after any pass.
+ *
+ * `model` means what training computes: batchnorm by the batch's statistics, dropout at work (of the step that
+ * would be next), nothing written. In `train` all updates take effect when the step ends, so that every op sees
+ * the weights as they were before; a loss that is not finite leaves them as they are. */
 #ifndef CTRC_BACKEND_INTERP_H
 #define CTRC_BACKEND_INTERP_H
 #include "ir/ir.h"
@@ -14,7 +18,7 @@ typedef struct { double *v; int64_t count; int64_t size; } InterpValue;
 typedef struct {
     int64_t rows;
     const int64_t **offsets; /* [axis][rows+1], NULL if unused */
-    /* called for each reader-stage node that a step node uses; must give count values (f32 of any width flat) */
+    
     bool (*fetch)(void *user, const IrNode *node, InterpValue *out);
     void *user;
 } InterpBatch;
