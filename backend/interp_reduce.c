@@ -205,21 +205,28 @@ bool interp_BNNORM(Interp *it, const IrNode *n) {
     return true;
 }
 
+/* Element i of x's gradient g, which may live coarser than x. */
+static double gradient_at(Interp *it, const IrNode *x, const IrNode *g, int64_t i) {
+    int64_t size = ir_type_size(x->type);
+    return interp_value(it, g)->v[interp_row(it, g->type, x->type, i / size) * size + i % size];
+}
+
 bool interp_BNGSUMS(Interp *it, const IrNode *n) {
-    InterpValue x = interp_in(it, n, 0), g = interp_in(it, n, 2);
+    InterpValue x = interp_in(it, n, 0);
     int64_t k = ir_type_width(n->in[0]->type);
     const double *mean = interp_in(it, n, 1).v, *var = mean + k;
     double eps = ir_attr_f(n, "eps"), *out = interp_out(it, n);
     for (int64_t i = 0; i < x.count * x.size; i++) {
         int64_t c = i % k;
-        out[c] += g.v[i];
-        out[k + c] += g.v[i] * (x.v[i] - mean[c]) / sqrt(var[c] + eps);
+        double g = gradient_at(it, n->in[0], n->in[2], i);
+        out[c] += g;
+        out[k + c] += g * (x.v[i] - mean[c]) / sqrt(var[c] + eps);
     }
     return true;
 }
 
 bool interp_BNGRAD(Interp *it, const IrNode *n) {
-    InterpValue x = interp_in(it, n, 0), g = interp_in(it, n, 4);
+    InterpValue x = interp_in(it, n, 0);
     int64_t k = ir_type_width(n->type);
     const double *mean = interp_in(it, n, 1).v, *var = mean + k;
     const double *gamma = interp_in(it, n, 2).v, *sums = interp_in(it, n, 3).v;
@@ -228,7 +235,8 @@ bool interp_BNGRAD(Interp *it, const IrNode *n) {
     for (int64_t i = 0; i < x.count * x.size; i++) {
         int64_t c = i % k;
         double spread = sqrt(var[c] + eps), xhat = (x.v[i] - mean[c]) / spread;
-        out[i] = gamma[c] / spread * (g.v[i] - (sums[c] + xhat * sums[k + c]) / values);
+        double g = gradient_at(it, n->in[0], n->in[4], i);
+        out[i] = gamma[c] / spread * (g - (sums[c] + xhat * sums[k + c]) / values);
     }
     return true;
 }

@@ -85,7 +85,7 @@ bool interp_FETCH(Interp *it, const IrNode *n) {
 static const double *row_for(Interp *it, const IrNode *n, double id) {
     IrType t = n->in[1]->type;
     InterpValue rows = interp_in(it, n, 1);
-    int64_t i = (int64_t)id, width = ir_type_width(t);
+    int64_t i = (int64_t)id, width = ir_type_size(n->type);
     int64_t bound = t.live == LIVE_UNIQ ? it->p->weights[t.axis].dim[0] : rows.size / width;
     if (i >= bound) return interp_error(it, n, "id %lld of %lld", (long long)i, (long long)bound), NULL;
     if (t.live == LIVE_UNIQ) i = it->unique[t.axis].index[i];
@@ -148,17 +148,18 @@ static bool add_pairs(Interp *it, const IrNode *n, const int64_t *place, int64_t
             double share = 1;
             if (kind == POOLED_MEAN) {
                 const int64_t *off = it->batch->offsets[ti.axis];
-                share = 1.0 / (double)(off[from + 1] - off[from]);
+                int64_t row = interp_row(it, (IrType){.live = LIVE_ROW}, ti, i);
+                share = 1.0 / (double)(off[row + 1] - off[row]);
             }
-            double *row = out + (place ? place[(int64_t)id.v[i]] : (int64_t)id.v[i]) * width;
-            for (int64_t e = 0; e < width; e++) row[e] += g.v[from * g.size + e] * share;
+            double *sum = out + (place ? place[(int64_t)id.v[i]] : (int64_t)id.v[i]) * width;
+            for (int64_t e = 0; e < width; e++) sum[e] += g.v[from * g.size + e] * share;
         }
     }
     return true;
 }
 
 bool interp_DENSEGRAD(Interp *it, const IrNode *n) {
-    return add_pairs(it, n, NULL, ir_type_width(n->type), interp_out(it, n));
+    return add_pairs(it, n, NULL, ir_type_size(n->type) / n->type.dim[0], interp_out(it, n));
 }
 
 bool interp_ROWGRAD(Interp *it, const IrNode *n) {
