@@ -36,6 +36,7 @@ typedef struct Diag {
     int n_files, cap_files;
     int errors, warnings;
     int max_errors; /* 20 */
+    bool muted;     /* the last error was swallowed: so are its notes */
 } Diag;
 
 Diag *diag_new(Arena *a, FILE *out);

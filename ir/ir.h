@@ -249,6 +249,11 @@ IrCost ir_cost(const IrProgram *p, const IrNode *n);
 IrProgram *ir_program_new(Arena *a, Diag *d);
 IrFunc *ir_func_new(IrProgram *p, const char *name);
 IrFunc *ir_func(const IrProgram *p, const char *name); /* NULL if missing */
+/* Values of a vocabulary file, one a line (LF or CRLF), into v: values, lens, n, digest. v->path and v->span are
+ * the caller's. False after an error at v->span: unreadable, empty, a value that stands there twice. */
+bool ir_vocab_load(IrProgram *p, IrVocab *v);
+/* The same digest for values listed in the program. */
+uint64_t ir_vocab_digest(const IrVocab *v);
 int ir_weight_by_name(const IrProgram *p, const char *name); /* -1 */
 int ir_column_by_name(const IrProgram *p, const char *name); /* -1 */
 
@@ -259,6 +264,9 @@ IrNode *ir_build(IrBuilder *b, IrOp op, int n_in, IrNode *const *in, int n_attrs
 IrNode *ir_build1(IrBuilder *b, IrOp op, IrNode *x);
 IrNode *ir_build2(IrBuilder *b, IrOp op, IrNode *x, IrNode *y);
 IrNode *ir_const(IrBuilder *b, double value);                   /* always f32[1] */
+/* Regions: first the body, with a builder of its own whose `arg`s take the operands' types, then the region. */
+IrNode *ir_arg(IrBuilder *b, int index, IrType type);
+IrNode *ir_fused(IrBuilder *b, const char *kind, int n_in, IrNode *const *in, IrBody *body);
 IrNode *ir_clone_node(IrProgram *p, const IrNode *n);            /* operands and body as they are */
 
 IrAttr ir_ai(const char *key, int64_t v);

@@ -1,0 +1,78 @@
+/* Cost rules: floating-point operations and bytes moved for one of the values that a node makes (a row, a
+ * position, a unique row, or a step, as its result lives). Bytes count each operand read once and the result
+ * written once; weights and other coarser operands are read from cache and count as operands all the same. */
+#include "ir/internal.h"
+
+typedef IrCost CostRule(const IrProgram *p, const IrNode *n);
+static CostRule ir_cost_zero, ir_cost_bytes, ir_cost_ew1, ir_cost_ew4, ir_cost_ew16, ir_cost_matmul, ir_cost_fused;
+
+static CostRule *const cost_rules[OP_COUNT] = {
+#define OP(id, text, min, max, attrs, shape, grad, cost, ...) [OP_##id] = ir_cost_##cost,
+#include "ir/ops.def"
+#undef OP
+};
+
+static double size_of(IrType t) { return t.elem == TY_NONE ? 0 : (double)ir_type_size(t); }
+static double bytes_of(IrType t) { return 4 * size_of(t); }
+
+static IrCost ir_cost_zero(const IrProgram *p, const IrNode *n) {
+    (void)p, (void)n;
+    return (IrCost){0, 0};
+}
+
+/* Table ops read rows, not tables: a row for each id, and write what they make. */
+static IrCost table_cost(const IrNode *n) {
+    IrCost c = {0, 2 * bytes_of(n->type)};
+    if (n->op == OP_ONEHOT) c.bytes = 4 + bytes_of(n->type);
+    for (int i = 1; i < n->n_in && (n->op == OP_DENSEGRAD || n->op == OP_ROWGRAD); i += 2) {
+        c.bytes += bytes_of(n->in[i]->type);
+        c.flops += size_of(n->in[i]->type);
+    }
+    return c;
+}
+
+static IrCost ir_cost_bytes(const IrProgram *p, const IrNode *n) {
+    (void)p;
+    if (ir_ops[n->op].cls == CLASS_TAB) return table_cost(n);
+    IrCost c = {0, bytes_of(n->type)};
+    for (int i = 0; i < n->n_in; i++) c.bytes += bytes_of(n->in[i]->type);
+    return c;
+}
+
+/* `each` operations for every element that is read or made, whichever are more: a reduction reads more than it
+ * makes, an elementwise op may stretch its operands. */
+static IrCost elementwise(const IrNode *n, double each) {
+    double size = size_of(n->type);
+    IrCost c = {0, bytes_of(n->type)};
+    for (int i = 0; i < n->n_in; i++) {
+        double operand = size_of(n->in[i]->type);
+        if (operand > size) size = operand;
+        c.bytes += 4 * operand;
+    }
+    c.flops = each * size;
+    return c;
+}
+
+static IrCost ir_cost_ew1(const IrProgram *p, const IrNode *n) { return (void)p, elementwise(n, 1); }
+static IrCost ir_cost_ew4(const IrProgram *p, const IrNode *n) { return (void)p, elementwise(n, 4); }
+static IrCost ir_cost_ew16(const IrProgram *p, const IrNode *n) { return (void)p, elementwise(n, 16); }
+
+/* A multiply and an add for each inner index of each result; matmul_grad_w: for each row that it sums over. */
+static IrCost ir_cost_matmul(const IrProgram *p, const IrNode *n) {
+    IrCost c = ir_cost_bytes(p, n);
+    IrType x = n->in[0]->type;
+    bool swapped = n->op == OP_MATMUL && ir_attr_i(n, "ta");
+    double inner = (double)(swapped ? x.dim[x.rank - 2] : ir_type_width(x));
+    if (n->op == OP_MATMULGRADW) inner = size_of(x) / (double)ir_type_width(x);
+    c.flops = 2 * size_of(n->type) * inner;
+    return c;
+}
+
+/* The body's operations, but only the region's own operands and result touch memory. */
+static IrCost ir_cost_fused(const IrProgram *p, const IrNode *n) {
+    IrCost c = ir_cost_bytes(p, n);
+    for (int i = 0; n->body && i < n->body->n; i++) c.flops += ir_cost(p, n->body->nodes[i]).flops;
+    return c;
+}
+
+IrCost ir_cost(const IrProgram *p, const IrNode *n) { return cost_rules[n->op](p, n); }

@@ -1,0 +1,55 @@
+/* What the files of ir/ share among themselves; nothing outside this folder includes it. */
+#ifndef CTRC_IR_INTERNAL_H
+#define CTRC_IR_INTERNAL_H
+#include "ir/ir.h"
+
+/* ---- attributes, by the op table ---- */
+#define IR_MAX_ATTRS 8
+typedef struct {
+    const char *name; /* not terminated: len bytes of the op table's text */
+    int len;
+    char kind; /* i f b s I F w c x v o */
+    bool optional;
+} IrAttrSpec;
+/* The attributes that an op takes, in the order in which they are printed; returns how many. */
+int ir_attr_specs(IrOp op, IrAttrSpec out[IR_MAX_ATTRS]);
+/* Position in specs, -1 if there is none of that name. */
+int ir_attr_find(const IrAttrSpec *specs, int n, const char *key);
+/* Number of operands; attributes: all there, none unknown or double, of the right kind, indices in range. */
+bool ir_check_form(IrProgram *p, const IrNode *n, const char **why);
+
+/* ---- shape rules: one a name in the op table's shape column, in shape_*.c ---- */
+typedef bool IrShapeRule(IrProgram *p, const IrNode *n, IrType *out, const char **why);
+#define OP(id, text, min, max, attrs, shape, ...) IrShapeRule ir_shape_##shape;
+#include "ir/ops.def"
+#undef OP
+
+/* Sets *why and returns false, so that a rule can end with `return ir_wrong(…)`. */
+bool ir_wrong(IrProgram *p, const char **why, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Sizes of at least 1, a rank of 1 … IR_MAX_RANK, and not more elements than an offset can count. */
+bool ir_check_dims(IrProgram *p, int rank, const int64_t *dim, const char **why);
+#define IR_MAX_ELEMS ((int64_t)1 << 40)
+#define IR_MAX_BOUND ((int64_t)0xffffffff) /* ids are 32 bits wide, the last value means "no id" */
+
+/* Operand i is f32 (of any liveness); …of exactly that size; …of elem e. */
+bool ir_want_f32(IrProgram *p, const IrNode *n, int i, const char **why);
+bool ir_want_dims(IrProgram *p, const IrNode *n, int i, int rank, const int64_t *dim, const char **why);
+bool ir_want_coarse(IrProgram *p, const IrNode *n, int i, const char **why); /* lives always or once a step */
+bool ir_want_rows(IrProgram *p, const IrNode *n, int i, const char **why);   /* lives a row or a position */
+/* Makes live and axis of `t` at least as fine as those of `with`; false if they can't meet. */
+bool ir_join_live(IrProgram *p, IrType *t, IrType with, const char **why);
+bool ir_axis_attr(IrProgram *p, const IrNode *n, const char *key, int rank, int *out, const char **why);
+/* "list column 'hist_item' (axis 'h')" */
+const char *ir_axis_described(const IrProgram *p, int axis);
+
+/* ---- text ---- */
+/* The fewest digits that read back as exactly v; "inf", "-inf", "nan". Returns buf. */
+const char *ir_double_text(double v, char buf[32]);
+void ir_put_string(FILE *out, const char *s, size_t n); /* quoted and escaped */
+bool ir_bare_name(const char *s);                       /* needs no quotes: a letter or _, then also digits and dots */
+void ir_put_name(FILE *out, const char *s);             /* bare or quoted */
+void ir_put_axis(const IrProgram *p, FILE *out, int64_t axis);
+void ir_put_weight(const IrProgram *p, FILE *out, int64_t weight);
+void ir_put_column(const IrProgram *p, FILE *out, int64_t column);
+
+#endif

@@ -1,0 +1,164 @@
+/* Helpers over a whole program: look-ups by name, numbering, use of columns, facts about optimizers. */
+#include "ir/internal.h"
+#include <string.h>
+
+IrProgram *ir_program_new(Arena *a, Diag *d) {
+    IrProgram *p = ARENA_NEW(a, IrProgram);
+    p->arena = a;
+    p->diag = d;
+    return p;
+}
+
+IrFunc *ir_func_new(IrProgram *p, const char *name) {
+    IrFunc *f = ARENA_NEW(p->arena, IrFunc);
+    f->name = arena_strdup(p->arena, name);
+    ARENA_PUSH(p->arena, p->funcs, p->n_funcs, p->cap_funcs, f);
+    return f;
+}
+
+IrFunc *ir_func(const IrProgram *p, const char *name) {
+    for (int i = 0; i < p->n_funcs; i++)
+        if (strcmp(p->funcs[i]->name, name) == 0) return p->funcs[i];
+    return NULL;
+}
+
+int ir_weight_by_name(const IrProgram *p, const char *name) {
+    for (int i = 0; i < p->n_weights; i++)
+        if (strcmp(p->weights[i].name, name) == 0) return i;
+    return -1;
+}
+
+int ir_column_by_name(const IrProgram *p, const char *name) {
+    for (int i = 0; i < p->input.n_columns; i++) {
+        const IrColumn *c = &p->input.columns[i];
+        if (c->kind != COL_SKIP && strcmp(c->name, name) == 0) return i;
+    }
+    return -1;
+}
+
+/* ---- optimizers and initialisers ---- */
+
+static const char *const opt_names[] = {
+    [OPT_SGD] = "sgd",         [OPT_MOMENTUM] = "momentum", [OPT_ADAGRAD] = "adagrad",       [OPT_ADAGRAD_DECAY] = "adagrad_decay",
+    [OPT_RMSPROP] = "rmsprop", [OPT_ADAM] = "adam",         [OPT_ADAM_ASYNC] = "adam_async", [OPT_FTRL] = "ftrl",
+};
+
+static const char *const init_names[] = {
+    [INIT_ZEROS] = "zeros",
+    [INIT_ONES] = "ones",
+    [INIT_CONSTANT] = "constant",
+    [INIT_NORMAL] = "normal",
+    [INIT_TRUNCATED_NORMAL] = "truncated_normal",
+    [INIT_UNIFORM] = "uniform",
+    [INIT_GLOROT_UNIFORM] = "glorot_uniform",
+    [INIT_GLOROT_NORMAL] = "glorot_normal",
+    [INIT_HE_NORMAL] = "he_normal",
+};
+
+const char *ir_opt_name(IrOptKind k) { return opt_names[k]; }
+const char *ir_init_name(IrInit i) { return init_names[i]; }
+
+/* Slots of one value an element. What is kept a weight or a row (adam_async's powers of beta, the steps of
+ * adagrad_decay's decays and of exact adam) is no slot. */
+int ir_opt_slots(const IrOptimizer *o, const char *names[3]) {
+    int n = 0;
+    switch (o->kind) {
+    case OPT_SGD: break;
+    case OPT_MOMENTUM: names[n++] = "v"; break;
+    case OPT_ADAGRAD:
+    case OPT_ADAGRAD_DECAY: names[n++] = "a"; break;
+    case OPT_RMSPROP: names[n++] = "s"; break;
+    case OPT_ADAM:
+    case OPT_ADAM_ASYNC: names[n++] = "m", names[n++] = "v"; break;
+    case OPT_FTRL: names[n++] = "n", names[n++] = "z"; break;
+    }
+    return n;
+}
+
+/* ---- numbering ---- */
+
+static void renumber(IrBody *b, int *next) {
+    for (int i = 0; i < b->n; i++) {
+        b->nodes[i]->id = (*next)++;
+        if (b->nodes[i]->body) renumber(b->nodes[i]->body, next);
+    }
+}
+
+void ir_renumber(IrProgram *p) {
+    p->next_id = 0;
+    for (int i = 0; i < p->n_funcs; i++) {
+        int next = 0;
+        renumber(&p->funcs[i]->body, &next);
+        if (next > p->next_id) p->next_id = next; /* a new node's id collides with none, in whichever function */
+    }
+}
+
+int ir_count_uses(IrBody *b, const IrNode *n) {
+    int uses = 0;
+    for (int i = 0; i < b->n; i++)
+        for (int k = 0; k < b->nodes[i]->n_in; k++) uses += b->nodes[i]->in[k] == n;
+    return uses;
+}
+
+/* ---- which columns are read ---- */
+
+enum { NEEDED = 1, NEEDED_BY_PREDICT = 2 };
+
+/* Backwards over the list: operands stand before their uses, so one sweep reaches everything. Updates count as
+ * roots: what trains a weight is needed. */
+static void mark_needed(IrBody *b, bool predicts_only) {
+    for (int i = 0; i < b->n; i++) b->nodes[i]->mark = 0;
+    for (int i = b->n - 1; i >= 0; i--) {
+        IrNode *n = b->nodes[i];
+        IrEffect effect = ir_ops[n->op].effect;
+        if (n->op == OP_PREDICT) n->mark |= NEEDED | NEEDED_BY_PREDICT;
+        else if (!predicts_only && (effect == EFFECT_ROOT || effect == EFFECT_WRITES)) n->mark |= NEEDED;
+        for (int k = 0; k < n->n_in; k++) n->in[k]->mark |= n->mark;
+    }
+}
+
+/* The rows' lengths along a list come with any of its columns: a node that asks for an axis needs one. */
+static void use_axis(IrProgram *p, int axis, int mark) {
+    while (axis >= 0 && axis < p->n_axes && p->axes[axis].parent >= 0) axis = p->axes[axis].parent;
+    IrColumn *first = NULL;
+    for (int i = 0; i < p->input.n_columns; i++) {
+        IrColumn *c = &p->input.columns[i];
+        if (!c->is_list || c->axis != axis) continue;
+        if (!first) first = c;
+        if (mark & NEEDED_BY_PREDICT ? c->used_predict : c->used) return; /* already read for another reason */
+    }
+    if (!first) return;
+    if (mark & NEEDED) first->used = true;
+    if (mark & NEEDED_BY_PREDICT) first->used_predict = true;
+}
+
+static void collect_columns(IrProgram *p, const IrBody *b) {
+    for (int i = 0; i < b->n; i++) {
+        IrNode *n = b->nodes[i];
+        if (n->op != OP_COLUMN || !n->mark) continue;
+        IrColumn *c = &p->input.columns[ir_attr_i(n, "col")];
+        c->used = true;
+        if (n->mark & NEEDED_BY_PREDICT) c->used_predict = true;
+    }
+    for (int i = 0; i < b->n; i++) {
+        IrNode *n = b->nodes[i];
+        const IrAttr *axis = n->op == OP_SEGLEN || n->op == OP_BROADCAST ? ir_attr(n, "axis") : NULL;
+        if (axis && n->mark) use_axis(p, (int)axis->i, n->mark);
+    }
+}
+
+void ir_mark_used(IrProgram *p) {
+    for (int i = 0; i < p->input.n_columns; i++) p->input.columns[i].used = p->input.columns[i].used_predict = false;
+    for (int i = 0; i < p->n_funcs; i++) {
+        IrFunc *f = p->funcs[i];
+        /* training and evaluation keep their predictions; all functions agree on what a prediction depends on */
+        mark_needed(&f->body, strcmp(f->name, "predict") == 0);
+        collect_columns(p, &f->body);
+    }
+}
+
+void ir_fans(const IrWeight *w, double *fan_in, double *fan_out) {
+    int64_t in = w->rank >= 2 ? w->dim[w->rank - 2] : w->dim[0], out = w->dim[w->rank - 1];
+    *fan_in = (double)in;
+    *fan_out = (double)out;
+}
