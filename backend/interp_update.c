@@ -92,6 +92,11 @@ typedef struct {
     double scale;
 } Update;
 
+/* Does a run of `every` steps end right before step t? */
+static bool decays_before(const IrOptimizer *o, uint64_t t) {
+    return t > 1 && floor((double)(t - 1) / o->every) > floor((double)(t - 2) / o->every);
+}
+
 static bool begin(Interp *it, const IrNode *n, const IrNode *scale, Update *u) {
     int w = (int)ir_attr_i(n, "w");
     const IrWeight *iw = &it->p->weights[w];
@@ -106,7 +111,7 @@ static bool begin(Interp *it, const IrNode *n, const IrNode *scale, Update *u) {
     u->width = 1;
     for (int d = iw->rank > 1 ? 1 : 0; d < iw->rank; d++) u->width *= iw->dim[d];
     u->scale = scale ? interp_value(it, scale)->v[0] : 1;
-    if (o->kind == OPT_ADAGRAD_DECAY && it->step > 1 && fmod((double)it->step - 1, o->every) == 0)
+    if (o->kind == OPT_ADAGRAD_DECAY && decays_before(o, it->step))
         for (int64_t i = 0; i < u->rows * u->width; i++)
             u->at.slot[0][i] = fmax(u->at.slot[0][i] * o->rate, o->init);
     return true;
