@@ -1,10 +1,16 @@
 /* Storage of weights: dense arrays, and tables whose rows are stored as they are met. See README.md.
- * Threading: rt_tables_slot is called by one thread of the reader at a time; the rest between or in steps. */
+ *
+ * A row is *initialised* when a training step first fetches it and *touched* when an update first writes it.
+ * Only touched rows differ from their initial values, so only they count: in evaluation, in checkpoints.
+ * Threading: rt_tables_slot may be called by readers' threads at any time (it locks); rt_fetch and rt_touched
+ * by the threads of a step, each for rows of its own; the rest between steps. */
 #ifndef CTRC_RUNTIME_TABLES_H
 #define CTRC_RUNTIME_TABLES_H
 #include "runtime/model.h"
 
 typedef struct RtTables RtTables;
+
+#define RT_DIRECT_ROWS (1u << 20) /* tables up to this size use the id as storage row */
 
 /* Reserves and initialises: dense weights and slots now, table rows when first met. */
 RtTables *rt_tables_new(const RtModel *m, uint64_t seed, char *err, size_t err_bytes);
@@ -16,6 +22,31 @@ void rt_tables_prefetch(const RtTables *t, int weight, uint32_t slot);
 void rt_init_values(const RtWeight *w, uint64_t seed, uint64_t first, uint64_t n, float *out);
 /* The pointers that a step needs (weights, slots, table_rows). */
 void rt_tables_bind(RtTables *t, RtStep *s);
+/* Bytes in use: dense arrays, rows met, indexes. */
 uint64_t rt_tables_bytes(const RtTables *t);
+
+/* ---- around a step ---- */
+/* Before step number `step`: rates for rows to catch up with, missed decays of dense rows that the batch's
+ * unique rows name. After it: the step counts as done. */
+void rt_tables_before_step(RtTables *t, uint64_t step, const RtTableBatch *batch);
+void rt_tables_after_step(RtTables *t, uint64_t step);
+uint64_t *rt_tables_updates(RtTables *t); /* [weight] updates so far, for adam_async's powers */
+/* What rt_fetch and rt_touched do, without a step around. */
+void rt_tables_fetch(RtTables *t, const RtTableBatch *b, int weight, uint32_t lo, uint32_t hi, float *out, bool train, uint64_t step);
+void rt_tables_touch(RtTables *t, const RtTableBatch *b, int weight, uint32_t lo, uint32_t hi, uint64_t step);
+
+/* ---- for checkpoints; part 0 is the weight, 1… its slots ---- */
+bool rt_tables_is_large(const RtTables *t, int weight); /* saved as ids and rows */
+uint64_t rt_tables_rows(const RtTables *t, int weight);  /* of what is updated by row, else 1 */
+uint64_t rt_tables_width(const RtTables *t, int weight); /* elements a row */
+float *rt_tables_dense(RtTables *t, int weight, int part); /* NULL if the weight is sparse */
+/* Ids of the touched rows, ascending, malloc'd. */
+uint32_t *rt_tables_touched_ids(const RtTables *t, int weight, uint64_t *n);
+/* One row as it stands after the steps done (exact rows caught up), or its initial value. */
+void rt_tables_get_row(RtTables *t, int weight, uint32_t id, int part, float *out);
+/* Stores a row read from a checkpoint of `step` steps: it counts as touched. */
+void rt_tables_put_row(RtTables *t, int weight, uint32_t id, int part, const float *values);
+void rt_tables_loaded(RtTables *t, uint64_t step); /* after all rows are put */
+uint64_t rt_tables_seed(const RtTables *t);
 
 #endif

@@ -1,0 +1,190 @@
+#include "runtime/tables_own.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* ---- memory ---- */
+
+/* Pages that nobody touched cost nothing: a table reserves room for all its rows at once and never moves. */
+void *rt_pages(uint64_t bytes) {
+    void *p = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+void rt_pages_free(void *p, uint64_t bytes) {
+    if (p) munmap(p, bytes ? bytes : 1);
+}
+
+static void *take(size_t n, size_t size) {
+    void *p = calloc(n ? n : 1, size);
+    if (!p) abort();
+    return p;
+}
+
+/* ---- index of large tables ---- */
+
+static uint64_t *index_find(const RtIndex *x, uint32_t id) {
+    uint64_t mask = x->size - 1, i = (uint64_t)id * 0x9e3779b97f4a7c15u >> 20 & mask;
+    while (x->entry[i] && (uint32_t)x->entry[i] != id + 1) i = (i + 1) & mask;
+    return &x->entry[i];
+}
+
+static void index_grow(RtIndex *x) {
+    RtIndex old = *x;
+    x->size = old.size ? old.size * 2 : 1024;
+    x->entry = take(x->size, sizeof *x->entry);
+    for (uint64_t i = 0; i < old.size; i++)
+        if (old.entry[i]) *index_find(x, (uint32_t)old.entry[i] - 1) = old.entry[i];
+    free(old.entry);
+}
+
+static uint32_t index_slot(RtStore *s, uint32_t id, bool create) {
+    RtIndex *x = &s->index;
+    if (!x->size || (create && x->used * 2 >= x->size)) index_grow(x);
+    uint64_t *e = index_find(x, id);
+    if (*e) return (uint32_t)(*e >> 32);
+    if (!create) return RT_NO_ID;
+    uint32_t slot = s->met++;
+    s->ids[slot] = id;
+    *e = (uint64_t)slot << 32 | (id + 1);
+    x->used++;
+    return slot;
+}
+
+uint32_t rt_tables_slot(RtTables *t, int weight, uint32_t id, bool create) {
+    RtStore *s = &t->store[weight];
+    if (s->direct) return id;
+    pthread_mutex_lock(&s->lock); /* an evaluation's reader may look up while the next epoch is read ahead */
+    uint32_t slot = index_slot(s, id, create);
+    pthread_mutex_unlock(&s->lock);
+    return slot;
+}
+
+void rt_tables_prefetch(const RtTables *t, int weight, uint32_t slot) {
+    const RtStore *s = &t->store[weight];
+    if (slot == RT_NO_ID || !s->base) return;
+    const char *row = (const char *)(s->base + slot * s->stride);
+    for (uint64_t b = 0; b < s->stride * sizeof(float); b += 64) __builtin_prefetch(row + b, 1, 1);
+    __builtin_prefetch(s->state + slot, 1, 1);
+}
+
+/* ---- making and freeing ---- */
+
+static bool needs_last(const RtOptimizer *o) { return o && (o->kind == RT_ADAGRAD_DECAY || (o->kind == RT_ADAM && o->exact)); }
+
+static void store_describe(RtStore *s, const RtModel *m, const RtWeight *w) {
+    s->w = w;
+    s->opt = w->optimizer >= 0 ? &m->opts[w->optimizer] : NULL;
+    s->by_row = w->rank && (w->table || w->sparse || w->lazy);
+    s->rows = s->by_row ? (uint64_t)w->dim[0] : 1;
+    s->width = w->size / s->rows;
+    s->stride = s->width * (1 + w->n_slots);
+    s->direct = !w->sparse || s->rows <= RT_DIRECT_ROWS;
+    for (int k = 0; k < w->n_slots; k++) s->slot_start[k] = s->opt ? rt_opt_slot_start(s->opt, w->slots[k]) : 0;
+    pthread_mutex_init(&s->lock, NULL);
+}
+
+static bool store_reserve(RtTables *t, int i) {
+    RtStore *s = &t->store[i];
+    const RtWeight *w = s->w;
+    if (s->by_row && !(s->state = rt_pages(s->rows))) return false;
+    if (s->by_row && needs_last(s->opt) && !(s->last = rt_pages(s->rows * sizeof *s->last))) return false;
+    if (w->sparse) {
+        if (!(t->rows[i] = s->base = rt_pages(s->rows * s->stride * sizeof(float)))) return false;
+        return s->direct || (s->ids = rt_pages(s->rows * sizeof *s->ids));
+    }
+    if (!(t->weights[i] = rt_pages(w->size * sizeof(float)))) return false;
+    for (int k = 0; k < w->n_slots; k++)
+        if (!(t->slots[3 * i + k] = rt_pages(w->size * sizeof(float)))) return false;
+    return true;
+}
+
+static void fill(float *p, uint64_t n, float value) {
+    if (value == 0) return; /* pages start as zeros */
+    for (uint64_t i = 0; i < n; i++) p[i] = value;
+}
+
+static void dense_initialise(RtTables *t, int i) {
+    const RtStore *s = &t->store[i];
+    rt_init_values(s->w, t->seed, 0, s->w->size, t->weights[i]);
+    for (int k = 0; k < s->w->n_slots; k++) fill(t->slots[3 * i + k], s->w->size, s->slot_start[k]);
+}
+
+RtTables *rt_tables_new(const RtModel *m, uint64_t seed, char *err, size_t err_bytes) {
+    RtTables *t = take(1, sizeof *t);
+    *t = (RtTables){.m = m, .seed = seed};
+    t->store = take(m->n_weights, sizeof *t->store);
+    t->updates = take(m->n_weights, sizeof *t->updates);
+    t->weights = take(m->n_weights, sizeof *t->weights);
+    t->rows = take(m->n_weights, sizeof *t->rows);
+    t->slots = take(3 * (size_t)m->n_weights, sizeof *t->slots);
+    for (int i = 0; i < m->n_weights; i++) store_describe(&t->store[i], m, &m->weights[i]);
+    for (int i = 0; i < m->n_weights; i++) {
+        if (store_reserve(t, i)) continue;
+        const RtStore *s = &t->store[i];
+        snprintf(err, err_bytes, "weight '%s': cannot reserve %.1f GB of address space: %s", s->w->name,
+                 (double)s->rows * (double)s->stride * sizeof(float) / 1e9, strerror(errno));
+        rt_tables_free(t);
+        return NULL;
+    }
+    for (int i = 0; i < m->n_weights; i++)
+        if (!m->weights[i].sparse) dense_initialise(t, i);
+    return t;
+}
+
+void rt_tables_free(RtTables *t) {
+    if (!t) return;
+    for (int i = 0; i < t->m->n_weights; i++) {
+        RtStore *s = &t->store[i];
+        rt_pages_free(s->base, s->rows * s->stride * sizeof(float));
+        rt_pages_free(s->state, s->rows);
+        rt_pages_free(s->last, s->rows * sizeof *s->last);
+        rt_pages_free(s->ids, s->rows * sizeof *s->ids);
+        rt_pages_free(t->weights[i], s->w->size * sizeof(float));
+        for (int k = 0; k < 3; k++) rt_pages_free(t->slots[3 * i + k], s->w->size * sizeof(float));
+        pthread_mutex_destroy(&s->lock);
+        free(s->index.entry);
+        free(s->alpha);
+    }
+    free(t->store);
+    free(t->updates);
+    free(t->weights);
+    free(t->rows);
+    free(t->slots);
+    free(t);
+}
+
+void rt_tables_bind(RtTables *t, RtStep *s) {
+    s->weights = t->weights;
+    s->slots = t->slots;
+    s->table_rows = t->rows;
+    s->seed = t->seed;
+}
+
+uint64_t rt_tables_bytes(const RtTables *t) {
+    uint64_t sum = 0;
+    for (int i = 0; i < t->m->n_weights; i++) {
+        const RtStore *s = &t->store[i];
+        uint64_t row = s->stride * sizeof(float) + 1 + (s->last ? sizeof *s->last : 0);
+        if (!s->w->sparse) {
+            sum += s->w->size * sizeof(float) * (1 + s->w->n_slots);
+            continue;
+        }
+        uint64_t met = s->met;
+        if (s->direct)
+            for (uint64_t r = 0; r < s->rows; r++) met += s->state[r] != 0;
+        sum += met * row + (s->direct ? 0 : met * sizeof *s->ids) + s->index.size * sizeof *s->index.entry;
+    }
+    return sum;
+}
+
+uint64_t *rt_tables_updates(RtTables *t) { return t->updates; }
+uint64_t rt_tables_seed(const RtTables *t) { return t->seed; }
+bool rt_tables_is_large(const RtTables *t, int weight) { return t->store[weight].rows > RT_DIRECT_ROWS; }
+uint64_t rt_tables_rows(const RtTables *t, int weight) { return t->store[weight].rows; }
+uint64_t rt_tables_width(const RtTables *t, int weight) { return t->store[weight].width; }
+float *rt_tables_dense(RtTables *t, int weight, int part) {
+    if (t->store[weight].w->sparse) return NULL;
+    return part ? t->slots[3 * weight + part - 1] : t->weights[weight];
+}
