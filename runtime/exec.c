@@ -1,0 +1,216 @@
+#include "runtime/exec.h"
+#include "runtime/optimizer.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { ALIGN = 64, CAP_STEP = 16 };
+
+static void *take(size_t n, size_t size) {
+    void *p = calloc(n ? n : 1, size);
+    if (!p) abort();
+    return p;
+}
+static char *arena(uint64_t bytes) {
+    char *p = aligned_alloc(ALIGN, (bytes / ALIGN + 1) * ALIGN);
+    if (p) memset(p, 0, bytes); /* the pages are there before the first step */
+    return p;
+}
+
+static void sizes(RtExec *x) {
+    const RtModel *m = x->m;
+    for (int f = 0; f < RT_FUNCTIONS_N; f++) {
+        const RtFunction *fn = &m->fn[f];
+        if (fn->fixed_bytes > x->fixed_bytes) x->fixed_bytes = fn->fixed_bytes;
+        if (fn->scratch_bytes > x->scratch_bytes) x->scratch_bytes = fn->scratch_bytes;
+        for (int i = 0; i < m->n_axes; i++)
+            if (fn->axis_elems[i] > x->axis_elems[i]) x->axis_elems[i] = fn->axis_elems[i];
+        for (int i = 0; i < m->n_weights; i++)
+            if (fn->uniq_elems[i] > x->uniq_elems[i]) x->uniq_elems[i] = fn->uniq_elems[i];
+    }
+}
+
+/* Makes room for n values of `elems` floats; what was there is not needed any more. */
+static void room(char **base, uint64_t *cap, uint64_t elems, uint64_t n) {
+    if (n <= *cap && *base) return;
+    uint64_t want = n + n / 4;
+    *cap = (want + CAP_STEP) / CAP_STEP * CAP_STEP;
+    free(*base);
+    if (!(*base = arena(*cap * elems * sizeof(float)))) {
+        fprintf(stderr, "error: out of memory: %llu bytes for the values of one batch\n",
+                (unsigned long long)(*cap * elems * sizeof(float)));
+        exit(1);
+    }
+}
+
+static bool threads_and_scratch(RtExec *x, uint32_t threads, char *err, size_t err_bytes) {
+    x->scratch = take(threads, sizeof *x->scratch);
+    bool ok = (x->step.fixed = arena(x->fixed_bytes));
+    for (uint32_t i = 0; i < threads; i++) ok &= (x->scratch[i] = arena(x->scratch_bytes)) != NULL;
+    if (!ok) snprintf(err, err_bytes, "out of memory: %.1f MB for the values of a step",
+                      (double)(x->fixed_bytes + threads * x->scratch_bytes) / 1e6);
+    if (ok && !(x->pool = rt_pool_new(threads))) {
+        snprintf(err, err_bytes, "cannot start %u threads: %m", threads);
+        ok = false;
+    }
+    return ok;
+}
+
+RtExec *rt_exec_new(const RtModel *m, RtTables *tables, uint32_t threads, char *err, size_t err_bytes) {
+    RtExec *x = take(1, sizeof *x);
+    *x = (RtExec){.m = m, .tables = tables};
+    x->opt = take(m->n_weights, sizeof *x->opt);
+    x->axis_elems = take(m->n_axes, sizeof *x->axis_elems);
+    x->uniq_elems = take(m->n_weights, sizeof *x->uniq_elems);
+    x->axis_cap = take(m->n_axes, sizeof *x->axis_cap);
+    x->uniq_cap = take(m->n_weights, sizeof *x->uniq_cap);
+    x->axis_arena = take(m->n_axes, sizeof *x->axis_arena);
+    x->uniq_arena = take(m->n_weights, sizeof *x->uniq_arena);
+    sizes(x);
+    if (!threads_and_scratch(x, threads, err, err_bytes)) {
+        rt_exec_free(x);
+        return NULL;
+    }
+    RtStep *s = &x->step;
+    s->axis_arena = x->axis_arena;
+    s->axis_cap = x->axis_cap;
+    s->uniq_arena = x->uniq_arena;
+    s->uniq_cap = x->uniq_cap;
+    s->scratch = x->scratch;
+    s->opt = x->opt;
+    s->runtime = x;
+    rt_tables_bind(tables, s);
+    return x;
+}
+
+void rt_exec_free(RtExec *x) {
+    if (!x) return;
+    uint32_t threads = x->pool ? rt_pool_threads(x->pool) : 0;
+    rt_pool_free(x->pool);
+    for (uint32_t i = 0; i < threads; i++) free(x->scratch[i]);
+    for (int i = 0; i < x->m->n_axes; i++) free(x->axis_arena[i]);
+    for (int i = 0; i < x->m->n_weights; i++) free(x->uniq_arena[i]);
+    free(x->scratch);
+    free(x->step.fixed);
+    free(x->opt);
+    free(x->axis_elems);
+    free(x->uniq_elems);
+    free(x->axis_cap);
+    free(x->uniq_cap);
+    free(x->axis_arena);
+    free(x->uniq_arena);
+    free(x);
+}
+
+void rt_exec_batch(RtExec *x, const RtBatch *b) {
+    RtStep *s = &x->step;
+    s->rows = b->rows;
+    s->inv_rows = b->rows ? 1.0f / (float)b->rows : 0;
+    s->offsets = (void *)b->offsets;
+    s->inputs = (void *)b->inputs;
+    s->tables = b->tables;
+    for (int i = 0; i < x->m->n_axes; i++)
+        if (x->axis_elems[i]) room(&x->axis_arena[i], &x->axis_cap[i], x->axis_elems[i], b->offsets[i] ? b->offsets[i][b->rows] : 0);
+    for (int i = 0; i < x->m->n_weights; i++)
+        if (x->uniq_elems[i]) room(&x->uniq_arena[i], &x->uniq_cap[i], x->uniq_elems[i], b->tables[i].n);
+}
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+typedef struct { RtExec *x; RtStepFn fn; } Run;
+static void run(void *arg, uint32_t thread, uint32_t threads) {
+    Run *r = arg;
+    r->fn(&r->x->step, thread, threads);
+}
+
+static void optimizer_scalars(RtExec *x) {
+    const RtModel *m = x->m;
+    const uint64_t *updates = rt_tables_updates(x->tables);
+    for (int i = 0; i < m->n_weights; i++)
+        if (m->weights[i].optimizer >= 0)
+            x->opt[i] = rt_opt_step(&m->opts[m->weights[i].optimizer], x->step.step, updates[i] + 1);
+}
+
+bool rt_exec_run(RtExec *x, int function, RtStepFn fn) {
+    double start = now();
+    x->loss_given = false;
+    x->step.stop = 0;
+    x->step.check = 0;
+    if (function == RT_TRAIN) {
+        x->step.step++;
+        optimizer_scalars(x);
+        rt_tables_before_step(x->tables, x->step.step, x->step.tables);
+    }
+    rt_pool_run(x->pool, run, &(Run){x, fn});
+    x->run_seconds += now() - start;
+    if (x->step.stop) return false;
+    if (function == RT_TRAIN) rt_tables_after_step(x->tables, x->step.step);
+    return true;
+}
+
+void rt_exec_find_nan(RtExec *x, RtStepFn fn) {
+    x->check = (RtCheck){.on = true};
+    x->step.check = 1;
+    x->step.stop = 0;
+    fn(&x->step, 0, 1);
+    x->step.check = 0;
+}
+
+const void *rt_exec_output(const RtExec *x, int function, int output) {
+    const RtPlace *p = &x->m->fn[function].outputs[output];
+    switch (p->region) {
+    case RT_AT_FIXED: return (const char *)x->step.fixed + p->offset;
+    case RT_AT_AXIS: return x->axis_arena[p->axis] + 4 * p->offset * x->axis_cap[p->axis];
+    case RT_AT_UNIQ: return x->uniq_arena[p->axis] + 4 * p->offset * x->uniq_cap[p->axis];
+    case RT_AT_INPUT: return ((const void **)x->step.inputs)[p->input];
+    }
+    return NULL;
+}
+
+uint64_t rt_exec_bytes(const RtExec *x) {
+    uint64_t sum = x->fixed_bytes + rt_pool_threads(x->pool) * x->scratch_bytes;
+    for (int i = 0; i < x->m->n_axes; i++) sum += 4 * x->axis_cap[i] * x->axis_elems[i];
+    for (int i = 0; i < x->m->n_weights; i++) sum += 4 * x->uniq_cap[i] * x->uniq_elems[i];
+    return sum;
+}
+
+/* ---- what generated code calls (abi.def); the matrix product is in gemm.c ---- */
+
+void rt_barrier(void *step, uint32_t thread, uint32_t threads) {
+    (void)thread;
+    if (threads == 1) return; /* also while looking for a NaN, with the pool asleep */
+    rt_pool_barrier(((RtExec *)((RtStep *)step)->runtime)->pool);
+}
+
+void rt_fetch(void *step, uint32_t weight, uint32_t lo, uint32_t hi, void *out, uint32_t train) {
+    const RtStep *s = step;
+    RtExec *x = s->runtime;
+    rt_tables_fetch(x->tables, (const RtTableBatch *)s->tables + weight, (int)weight, lo, hi, out, train, s->step);
+}
+
+void rt_touched(void *step, uint32_t weight, uint32_t lo, uint32_t hi) {
+    const RtStep *s = step;
+    RtExec *x = s->runtime;
+    rt_tables_touch(x->tables, (const RtTableBatch *)s->tables + weight, (int)weight, lo, hi, s->step);
+}
+
+void rt_loss(void *step, float loss) {
+    RtStep *s = step;
+    RtExec *x = s->runtime;
+    x->loss = loss;
+    x->loss_given = true;
+    if (!isfinite(loss)) s->stop = 1;
+}
+
+void rt_check(void *step, uint32_t op, void *values, uint64_t count) {
+    RtExec *x = ((RtStep *)step)->runtime;
+    const float *v = values;
+    for (uint64_t i = 0; i < count && !x->check.found; i++)
+        if (!isfinite(v[i])) x->check = (RtCheck){true, true, op, v[i], i};
+}

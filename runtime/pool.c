@@ -1,0 +1,105 @@
+#include "runtime/pool.h"
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* About 50 µs: longer than the wait for an evenly loaded neighbour, shorter than a time slice. */
+enum { SPINS = 1500 };
+
+typedef struct {
+    _Alignas(64) atomic_uint round;
+    _Alignas(64) atomic_uint arrived;
+    atomic_uint asleep;
+} Barrier;
+
+typedef struct { RtPool *pool; uint32_t thread; } Worker;
+
+struct RtPool {
+    Barrier barrier;
+    uint32_t threads;
+    int spins;
+    bool quit;
+    RtPoolFn fn; /* written before the barrier that starts a run */
+    void *arg;
+    Worker *workers;
+    pthread_t *ids;
+};
+
+static long futex(atomic_uint *word, int op, unsigned value) {
+    return syscall(SYS_futex, (unsigned *)word, op | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
+}
+
+static void barrier_wait(Barrier *b, uint32_t threads, int spins) {
+    unsigned round = atomic_load_explicit(&b->round, memory_order_relaxed);
+    if (atomic_fetch_add(&b->arrived, 1) + 1 == threads) {
+        atomic_store_explicit(&b->arrived, 0, memory_order_relaxed);
+        atomic_store(&b->round, round + 1);
+        if (atomic_load(&b->asleep)) futex(&b->round, FUTEX_WAKE, (unsigned)INT32_MAX);
+        return;
+    }
+    for (int i = 0; i < spins; i++) {
+        if (atomic_load_explicit(&b->round, memory_order_acquire) != round) return;
+        __builtin_ia32_pause();
+    }
+    atomic_fetch_add(&b->asleep, 1);
+    while (atomic_load(&b->round) == round) futex(&b->round, FUTEX_WAIT, round);
+    atomic_fetch_sub(&b->asleep, 1);
+}
+
+void rt_pool_barrier(RtPool *p) {
+    if (p->threads > 1) barrier_wait(&p->barrier, p->threads, p->spins);
+}
+
+static void *work(void *arg) {
+    Worker *w = arg;
+    RtPool *p = w->pool;
+    for (;;) {
+        rt_pool_barrier(p);
+        if (p->quit) return NULL;
+        p->fn(p->arg, w->thread, p->threads);
+        rt_pool_barrier(p);
+    }
+}
+
+void rt_pool_run(RtPool *p, RtPoolFn fn, void *arg) {
+    p->fn = fn;
+    p->arg = arg;
+    rt_pool_barrier(p);
+    fn(arg, 0, p->threads);
+    rt_pool_barrier(p);
+}
+
+RtPool *rt_pool_new(uint32_t threads) {
+    RtPool *p = aligned_alloc(64, (sizeof *p + 63) / 64 * 64);
+    if (!p) abort();
+    *p = (RtPool){.threads = threads, .spins = threads <= rt_cpus() ? SPINS : 0};
+    p->workers = calloc(threads, sizeof *p->workers);
+    p->ids = calloc(threads, sizeof *p->ids);
+    if (!p->workers || !p->ids) abort();
+    for (uint32_t i = 1; i < threads; i++) {
+        p->workers[i] = (Worker){p, i};
+        int e = pthread_create(&p->ids[i], NULL, work, &p->workers[i]);
+        if (e) { /* those made wait at the barrier for ever: the program ends with this error */
+            errno = e;
+            return NULL;
+        }
+        pthread_setname_np(p->ids[i], "step");
+    }
+    return p;
+}
+
+void rt_pool_free(RtPool *p) {
+    if (!p) return;
+    p->quit = true;
+    rt_pool_barrier(p);
+    for (uint32_t i = 1; i < p->threads; i++) pthread_join(p->ids[i], NULL);
+    free(p->workers);
+    free(p->ids);
+    free(p);
+}
+
+uint32_t rt_pool_threads(const RtPool *p) { return p->threads; }
