@@ -24,14 +24,14 @@ static void *take(size_t n, size_t size) {
 
 /* ---- index of large tables ---- */
 
-static uint64_t *index_find(const RtIndex *x, uint32_t id) {
+static uint64_t *index_find(const RtSlotIndex *x, uint32_t id) {
     uint64_t mask = x->size - 1, i = (uint64_t)id * 0x9e3779b97f4a7c15u >> 20 & mask;
     while (x->entry[i] && (uint32_t)x->entry[i] != id + 1) i = (i + 1) & mask;
     return &x->entry[i];
 }
 
-static void index_grow(RtIndex *x) {
-    RtIndex old = *x;
+static void index_grow(RtSlotIndex *x) {
+    RtSlotIndex old = *x;
     x->size = old.size ? old.size * 2 : 1024;
     x->entry = take(x->size, sizeof *x->entry);
     for (uint64_t i = 0; i < old.size; i++)
@@ -40,7 +40,7 @@ static void index_grow(RtIndex *x) {
 }
 
 static uint32_t index_slot(RtStore *s, uint32_t id, bool create) {
-    RtIndex *x = &s->index;
+    RtSlotIndex *x = &s->index;
     if (!x->size || (create && x->used * 2 >= x->size)) index_grow(x);
     uint64_t *e = index_find(x, id);
     if (*e) return (uint32_t)(*e >> 32);

@@ -8,7 +8,7 @@
 enum { ROW_INIT = 1, ROW_TOUCHED = 2 };
 
 /* id → storage row, open addressing; an entry is row << 32 | id + 1, 0 is free. */
-typedef struct { uint64_t *entry; uint64_t size, used; } RtIndex;
+typedef struct { uint64_t *entry; uint64_t size, used; } RtSlotIndex;
 
 typedef struct {
     const RtWeight *w;
@@ -21,7 +21,7 @@ typedef struct {
     float *base;             /* sparse: row storage */
     uint8_t *state;          /* [rows] ROW_… */
     uint64_t *last;          /* [rows] last step that a row has seen; only if rows must catch up */
-    RtIndex index;           /* not direct */
+    RtSlotIndex index;           /* not direct */
     uint32_t *ids;           /* not direct: [rows] id of each storage row */
     uint32_t met;            /* not direct: rows given out */
     pthread_mutex_t lock;    /* of index, ids, met */
