@@ -31,10 +31,14 @@ static bool fetch(void *user, const IrNode *node, InterpValue *out) {
     if (!in) return false;
     for (int64_t i = 0; i < out->count; i++) {
         uint32_t u = in->kind == BE_F32 ? 0 : ((const uint32_t *)data)[i];
-        if (in->kind == BE_F32) out->v[i] = (double)((const float *)data)[i];
-        else if (u == RT_NO_ID) out->v[i] = -1;
-        else if (in->kind == BE_LOOKUP) out->v[i] = ((const uint32_t *)b->from->tables[in->table].id)[u];
-        else out->v[i] = u;
+        if (in->kind == BE_F32)
+            out->v[i] = (double)((const float *)data)[i];
+        else if (u == RT_NO_ID)
+            out->v[i] = -1;
+        else if (in->kind == BE_LOOKUP)
+            out->v[i] = ((const uint32_t *)b->from->tables[in->table].id)[u];
+        else
+            out->v[i] = u;
     }
     return true;
 }

@@ -31,8 +31,10 @@ static void tensor(Tensor *t, const char *name, const json_t *o, const char *dat
     t->dtype = json_string_value(json_object_get(o, "dtype"));
     t->rank = (int)json_array_size(shape);
     t->size = 1;
-    for (int d = 0; d < t->rank && d < 8; d++) t->size *= t->dim[d] = json_integer_value(json_array_get(shape, (size_t)d));
-    int64_t begin = json_integer_value(json_array_get(at, 0)), end = json_integer_value(json_array_get(at, 1));
+    for (int d = 0; d < t->rank && d < 8; d++)
+        t->size *= t->dim[d] = json_integer_value(json_array_get(shape, (size_t)d));
+    int64_t begin = json_integer_value(json_array_get(at, 0)),
+            end = json_integer_value(json_array_get(at, 1));
     if (begin >= 0 && begin <= end && (size_t)end <= data_bytes) t->data = data + begin;
 }
 
@@ -43,7 +45,8 @@ Safetensors *safetensors_read(const char *path, char *err, size_t err_bytes) {
     char *bytes = read_file(path, &size, err, err_bytes);
     if (!bytes) return NULL;
     if (size >= 8) memcpy(&header_bytes, bytes, 8);
-    json_t *header = size >= 8 && header_bytes <= size - 8 ? json_loadb(bytes + 8, header_bytes, 0, &e) : NULL;
+    json_t *header =
+        size >= 8 && header_bytes <= size - 8 ? json_loadb(bytes + 8, header_bytes, 0, &e) : NULL;
     if (!json_is_object(header)) {
         snprintf(err, err_bytes, "%s: expected a safetensors header", path);
         free(bytes);
@@ -56,9 +59,8 @@ Safetensors *safetensors_read(const char *path, char *err, size_t err_bytes) {
     s->tensors = calloc(json_object_size(header) + 1, sizeof *s->tensors);
     const char *name;
     json_t *o;
-    json_object_foreach(header, name, o)
-        if (strcmp(name, "__metadata__") != 0)
-            tensor(&s->tensors[s->n++], name, o, bytes + 8 + header_bytes, size - 8 - header_bytes);
+    json_object_foreach(header, name, o) if (strcmp(name, "__metadata__") != 0)
+        tensor(&s->tensors[s->n++], name, o, bytes + 8 + header_bytes, size - 8 - header_bytes);
     return s;
 }
 
