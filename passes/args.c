@@ -1,0 +1,87 @@
+/* Arguments of passes: "simplify,micro-batch(n=8)" on the command line and in the model file. */
+#include "passes/rewrite.h"
+#include <ctype.h>
+#include <string.h>
+
+static const Span no_place = {0};
+
+static const char *skip_space(const char *s) {
+    while (isspace((unsigned char)*s)) s++;
+    return s;
+}
+
+static char *trimmed(Arena *a, const char *from, const char *to) {
+    while (from < to && isspace((unsigned char)*from)) from++;
+    while (from < to && isspace((unsigned char)to[-1])) to--;
+    return arena_strndup(a, from, (size_t)(to - from));
+}
+
+bool pass_parse_args(Arena *a, Diag *d, const char *text, PassArg **out, int *n) {
+    int cap = *n;
+    for (const char *s = skip_space(text); *s;) {
+        const char *start = s;
+        while (*s && *s != ',' && *s != '(' && *s != ')') s++;
+        PassArg arg = {.name = trimmed(a, start, s)};
+        if (!*arg.name) {
+            diag_error(d, no_place, NULL, "expected the name of a pass in '%s'", text);
+            return false;
+        }
+        if (*s == '(') {
+            const char *open = ++s;
+            int depth = 1;
+            while (*s && depth) {
+                depth += (*s == '(') - (*s == ')');
+                s++;
+            }
+            if (depth) {
+                diag_error(d, no_place, NULL, "expected ')' after the arguments of pass '%s'", arg.name);
+                return false;
+            }
+            arg.args = trimmed(a, open, s - 1);
+            if (!*arg.args) arg.args = NULL;
+        }
+        s = skip_space(s);
+        if (*s && *s != ',') {
+            diag_error(d, no_place, NULL, "expected ',' between passes, found '%s'", s);
+            return false;
+        }
+        if (*s == ',' && !*(s = skip_space(s + 1))) {
+            diag_error(d, no_place, NULL, "expected the name of a pass after ',' in '%s'", text);
+            return false;
+        }
+        ARENA_PUSH(a, *out, *n, cap, arg);
+    }
+    return true;
+}
+
+/* Calls for each key=value in turn: *s moves on; false at the end. */
+static bool next_pair(Arena *a, const char **s, char **key, char **value) {
+    if (!*s || !**s) return false;
+    const char *end = *s;
+    while (*end && *end != ',') end++;
+    const char *eq = memchr(*s, '=', (size_t)(end - *s));
+    *key = trimmed(a, *s, eq ? eq : end);
+    *value = eq ? trimmed(a, eq + 1, end) : arena_strdup(a, "");
+    *s = *end ? end + 1 : end;
+    return true;
+}
+
+const char *pass_arg(IrProgram *p, const char *args, const char *key) {
+    char *k, *v;
+    while (next_pair(p->arena, &args, &k, &v))
+        if (!strcmp(k, key)) return v;
+    return NULL;
+}
+
+bool pass_args_known(IrProgram *p, const char *pass, const char *args, const char *const *known, int n_known) {
+    char *k, *v;
+    while (next_pair(p->arena, &args, &k, &v)) {
+        bool found = false;
+        for (int i = 0; i < n_known; i++) found |= !strcmp(k, known[i]);
+        if (!found) {
+            diag_error(p->diag, no_place, diag_did_you_mean(p->diag, k, known, n_known), "pass '%s' has no argument '%s'", pass, k);
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,147 @@
+/* lazy-update: a table is looked up and updated by the step's unique rows; it is never handled whole. Exact.
+ *
+ * before:  %1 = weight "t"                      always f32[10000,16]
+ *          %2 = embed %0 %1                     f32[16]
+ *          %8 = dense_grad %0 %7 {w = "t"}      step f32[10000,16]
+ *          update_touched %8 %0 {w = "t"}
+ * after:   %1 = fetch %0 {w = "t"}              f32[@t,16]
+ *          %2 = embed %0 %1                     f32[16]
+ *          %8 = row_grad %0 %7 {w = "t"}        f32[@t,16]
+ *          update_rows %8 {w = "t"}
+ * (tests/golden/passes/lazy-update/table.*)
+ *
+ * Applies to a lazy weight if every function only looks it up, and the update's gradient consists of lookups'
+ * gradients: then its rows may be stored as they are met, and `sparse` says so. What stands between gradient
+ * and update (l2, the norm that clips) is elementwise or a sum over elements, and moves to unique rows with
+ * it: a row that isn't among them has a gradient of zeros. A weight that is also used whole stays dense. */
+#include "passes/rewrite.h"
+
+/* ---- may it? ---- */
+
+static bool is_lookup(const IrNode *user, int operand) {
+    return (user->op == OP_EMBED || user->op == OP_EMBEDPOOL) && operand == 1;
+}
+
+static bool is_update(const IrNode *n, int w) {
+    return (n->op == OP_UPDATE || n->op == OP_UPDATETOUCHED) && ir_attr_i(n, "w") == w;
+}
+
+static bool is_scalar(const IrNode *n) { return ir_type_size(n->type) == 1 && n->type.live <= LIVE_STEP; }
+
+/* Can n, of the table's shape, be made by unique rows? Marks it and what it is made of. */
+static bool by_rows(IrNode *n, int w) {
+    bool table = pass_is_weight(n, w) || (n->op == OP_DENSEGRAD && ir_attr_i(n, "w") == w);
+    if (!n->mark && !table) {
+        if (ir_ops[n->op].cls != CLASS_EW || n->op == OP_DROPOUT || is_scalar(n)) return false;
+        for (int i = 0; i < n->n_in; i++)
+            if (!is_scalar(n->in[i]) && !by_rows(n->in[i], w)) return false;
+    }
+    n->mark = 1;
+    return true;
+}
+
+static const IrNode *update_of(const IrFunc *f, int w) {
+    for (int i = 0; i < f->body.n; i++)
+        if (is_update(f->body.nodes[i], w)) return f->body.nodes[i];
+    return NULL;
+}
+
+/* The weight, or what is marked, used by anything but lookups, marked nodes, the norm, and the update? */
+static bool used_otherwise(const IrFunc *f, int w) {
+    for (int i = 0; i < f->body.n; i++) {
+        const IrNode *n = f->body.nodes[i];
+        if (n->mark || n->op == OP_SUMSQ || is_update(n, w)) continue;
+        for (int k = 0; k < n->n_in; k++)
+            if (!is_lookup(n, k) && (n->in[k]->mark || pass_is_weight(n->in[k], w))) return true;
+    }
+    return false;
+}
+
+static bool only_looked_up(const IrProgram *p, int w) {
+    const IrWeight *v = &p->weights[w];
+    if (!v->lazy || v->rank < 2) return false;
+    bool seen = false;
+    for (int i = 0; i < p->n_funcs; i++) {
+        const IrFunc *f = p->funcs[i];
+        for (int k = 0; k < f->body.n; k++) {
+            f->body.nodes[k]->mark = 0;
+            seen |= pass_is_weight(f->body.nodes[k], w);
+        }
+        const IrNode *update = update_of(f, w);
+        if (update && update->op == OP_UPDATE && !p->opts[v->optimizer].exact) return false;
+        if (update && !by_rows(update->in[0], w)) return false;
+        if (used_otherwise(f, w)) return false;
+    }
+    return seen;
+}
+
+/* ---- rewriting ---- */
+
+typedef struct { int w; IrNode *fetch; } Table;
+
+static bool of_rows(const IrNode *n, int w) { return n->type.live == LIVE_UNIQ && n->type.axis == w; }
+
+/* Operands come converted: an elementwise op on unique rows is built anew, to live by unique rows itself. */
+static IrNode *to_rows(PassRewrite *rw, IrNode *n) {
+    const Table *t = rw->user;
+    if (pass_is_weight(n, t->w)) return t->fetch;
+    if (n->op == OP_DENSEGRAD && ir_attr_i(n, "w") == t->w)
+        return ir_build(&rw->b, OP_ROWGRAD, n->n_in, n->in, n->n_attrs, n->attrs);
+    if (is_update(n, t->w)) {
+        IrAttr w = ir_ai("w", t->w);
+        bool scaled = n->op == OP_UPDATE ? n->n_in > 1 : ir_attr_i(n, "scaled");
+        return ir_build(&rw->b, OP_UPDATEROWS, scaled ? 2 : 1, n->in, 1, &w);
+    }
+    if (ir_ops[n->op].cls != CLASS_EW || !(of_rows(n->in[0], t->w) || (n->n_in > 1 && of_rows(n->in[1], t->w)))) return n;
+    /* differentiate keeps l2 from rows that aren't touched; a unique row is touched by definition */
+    if (n->op == OP_GT && n->in[0]->op == OP_ROWGRAD && pass_is_const(n->in[1], 0)) return ir_const(&rw->b, 1);
+    if (n->op == OP_MUL && pass_is_const(n->in[1], 1)) return n->in[0];
+    return ir_build(&rw->b, n->op, n->n_in, n->in, n->n_attrs, n->attrs);
+}
+
+/* Reader-stage nodes first, then one fetch with the ids of all lookups in order of use. */
+static IrNode *add_fetch(IrProgram *p, IrFunc *f, int w) {
+    IrBody old = f->body;
+    IrNode **ids = ARENA_ARRAY(p->arena, IrNode *, old.n + 1), *weight = NULL;
+    int n_ids = 0;
+    for (int i = 0; i < old.n; i++) {
+        IrNode *n = old.nodes[i];
+        if (!weight && pass_is_weight(n, w)) weight = n;
+        if (n->n_in < 2 || !is_lookup(n, 1) || !pass_is_weight(n->in[1], w)) continue;
+        bool known = false;
+        for (int k = 0; k < n_ids; k++) known |= ids[k] == n->in[0];
+        if (!known) ids[n_ids++] = n->in[0];
+    }
+    if (!n_ids) return NULL;
+    f->body = (IrBody){0};
+    for (int i = 0; i < old.n; i++)
+        if (pass_is_reader(old.nodes[i]) || old.nodes[i]->op == OP_FETCH) pass_push(p, &f->body, old.nodes[i]);
+    IrBuilder b = {.p = p, .body = &f->body, .span = weight->span, .name = weight->name};
+    IrAttr a = ir_ai("w", w);
+    IrNode *fetch = ir_build(&b, OP_FETCH, n_ids, ids, 1, &a);
+    for (int i = 0; i < old.n; i++)
+        if (!pass_is_reader(old.nodes[i]) && old.nodes[i]->op != OP_FETCH) pass_push(p, &f->body, old.nodes[i]);
+    return fetch;
+}
+
+static bool make_sparse(IrProgram *p, IrFunc *f, int w) {
+    int errors = p->diag->errors;
+    Table t = {.w = w, .fetch = add_fetch(p, f, w)};
+    if (p->diag->errors > errors) return false;
+    if (!t.fetch) return true; /* this function doesn't use it */
+    if (!pass_rewrite(p, f, to_rows, &t, NULL)) return false;
+    pass_dead_code(p, &f->body);
+    return true;
+}
+
+bool pass_lazy_update(IrProgram *p, const PassOptions *o, const char *args) {
+    (void)o;
+    if (!pass_args_known(p, "lazy-update", args, NULL, 0)) return false;
+    for (int w = 0; w < p->n_weights; w++) {
+        if (!only_looked_up(p, w)) continue;
+        for (int i = 0; i < p->n_funcs; i++)
+            if (!make_sparse(p, p->funcs[i], w)) return false;
+        p->weights[w].sparse = true;
+    }
+    return true;
+}

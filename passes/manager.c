@@ -1,0 +1,213 @@
+/* The pass manager: which passes run, in the table's order, and what is checked and printed around each. */
+#include "passes/rewrite.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { REQUIRED = PASS_REQUIRED, EXACT = PASS_EXACT, CHANGES = PASS_CHANGES };
+const PassInfo pass_table[] = {
+#define PASS(text, fn, kind, level, meaning, why_here) {text, fn, (PassKind)kind, level, meaning, why_here},
+#include "passes/passes.def"
+#undef PASS
+};
+const int pass_count = sizeof pass_table / sizeof *pass_table;
+
+static const Span no_place = {0};
+
+/* ---- names ---- */
+
+static int find(const char *name, int from) {
+    for (int i = from; i < pass_count; i++)
+        if (!strcmp(pass_table[i].name, name)) return i;
+    return -1;
+}
+
+bool pass_known(Diag *d, const char *name) {
+    const char **names = ARENA_ARRAY(d->arena, const char *, pass_count);
+    if (find(name, 0) >= 0) return true;
+    for (int i = 0; i < pass_count; i++) names[i] = pass_table[i].name;
+    diag_error(d, no_place, diag_did_you_mean(d, name, names, pass_count), "unknown pass '%s'", name);
+    return false;
+}
+
+void pass_list(FILE *out) {
+    static const char *const kinds[] = {"required", "exact", "changes the model"};
+    for (int i = 0; i < pass_count; i++) {
+        const PassInfo *x = &pass_table[i];
+        fprintf(out, "%-22s %-18s -O%d  %s\n", x->name, kinds[x->kind], x->level, x->meaning);
+    }
+}
+
+/* "name" of "name(args)". */
+static const char *bare_name(Arena *a, const char *text) { return arena_strndup(a, text, strcspn(text, "(")); }
+
+/* ---- which ones ---- */
+
+typedef struct { bool on, off; const char *args; } Wish;
+
+/* What the file, then the command line, wants of a pass; the latter wins. */
+static Wish wish_for(IrProgram *p, const PassOptions *o, const char *name) {
+    Wish w = {0};
+    for (int i = 0; i < p->n_requests; i++) {
+        PassArg *list = NULL;
+        int n = 0;
+        if (!pass_parse_args(p->arena, p->diag, p->requests[i] + 1, &list, &n) || n != 1 || strcmp(list->name, name) != 0) continue;
+        w = (Wish){.on = p->requests[i][0] == '+', .off = p->requests[i][0] == '-', .args = list->args};
+    }
+    for (int i = 0; i < o->n_enable; i++)
+        if (!strcmp(o->enable[i].name, name)) w = (Wish){.on = true, .args = o->enable[i].args};
+    for (int i = 0; i < o->n_disable; i++)
+        if (!strcmp(o->disable[i].name, name)) w = (Wish){.off = true};
+    return w;
+}
+
+static bool request_known(IrProgram *p, const char *request) {
+    const char *name = bare_name(p->arena, request + 1);
+    return (request[0] == '+' || request[0] == '-') && pass_known(p->diag, name);
+}
+
+/* Names that aren't passes, and passes that can't be left out. */
+static bool check_wishes(IrProgram *p, const PassOptions *o) {
+    bool ok = true;
+    for (int i = 0; i < p->n_requests; i++) ok &= request_known(p, p->requests[i]);
+    for (int i = 0; i < o->n_enable; i++) ok &= pass_known(p->diag, o->enable[i].name);
+    for (int i = 0; i < o->n_disable; i++) ok &= pass_known(p->diag, o->disable[i].name);
+    for (int i = 0; i < o->n_print_before; i++) ok &= !strcmp(o->print_before[i], "all") || pass_known(p->diag, o->print_before[i]);
+    for (int i = 0; i < o->n_print_after; i++) ok &= !strcmp(o->print_after[i], "all") || pass_known(p->diag, o->print_after[i]);
+    for (int i = 0; ok && i < pass_count; i++)
+        if (pass_table[i].kind == PASS_REQUIRED && wish_for(p, o, pass_table[i].name).off) {
+            diag_error(p->diag, no_place, NULL, "pass '%s' can't be disabled: no program compiles without it", pass_table[i].name);
+            ok = false;
+        }
+    return ok;
+}
+
+static bool wanted(const PassInfo *x, Wish w, int level) {
+    if (x->kind == PASS_REQUIRED || w.on) return true;
+    return !w.off && x->kind == PASS_EXACT && x->level <= level;
+}
+
+/* Where a program that has had `applied` goes on: behind the last of them. A pass is never run before one
+ * that has already been, even if it was left out then. */
+static int resume_at(IrProgram *p) {
+    int next = 0;
+    for (int i = 0; i < p->n_applied; i++) {
+        int at = find(bare_name(p->arena, p->applied[i]), next);
+        if (at >= 0) next = at + 1;
+    }
+    return next;
+}
+
+/* ---- around a pass ---- */
+
+static bool listed(const char **names, int n, const char *name) {
+    for (int i = 0; i < n; i++)
+        if (!strcmp(names[i], "all") || !strcmp(names[i], name)) return true;
+    return false;
+}
+
+static void dump(IrProgram *p, const PassOptions *o, const char *when, const char *name) {
+    FILE *out = o->out ? o->out : stdout;
+    fprintf(out, "# %s %s\n", when, name);
+    if (o->print_only) ir_print_only(p, o->print_only, out);
+    else ir_print(p, out);
+}
+
+static char *text_of(const IrProgram *p, size_t *size) {
+    char *text = NULL;
+    FILE *f = open_memstream(&text, size);
+    if (!f) {
+        fputs("ctrc: error: out of memory\n", stderr);
+        exit(1);
+    }
+    ir_print(p, f);
+    fclose(f);
+    return text;
+}
+
+/* print ∘ read ∘ print gives the same bytes. */
+static bool reads_back(IrProgram *p, const char *name) {
+    size_t n1, n2 = 0;
+    char *first = text_of(p, &n1), *second = NULL;
+    Arena *a = arena_new();
+    Diag *d = diag_new(a, p->diag->out);
+    IrProgram *again = ir_read(a, d, "after-pass.ir", first, n1);
+    if (again) second = text_of(again, &n2);
+    bool same = second && n1 == n2 && !memcmp(first, second, n1);
+    if (!same) {
+        size_t at = 0;
+        int line = 1;
+        while (second && at < n1 && at < n2 && first[at] == second[at]) line += first[at++] == '\n';
+        diag_error(p->diag, no_place, NULL, "after pass '%s': the printed program doesn't read back as it is (line %d)", name, line);
+    }
+    free(first);
+    free(second);
+    arena_free(a);
+    return same;
+}
+
+static bool check(IrProgram *p, const PassOptions *o, const char *name) {
+#ifdef NDEBUG
+    if (!o->verify_each) return true;
+#else
+    (void)o;
+#endif
+    if (!ir_verify(p)) {
+        diag_error(p->diag, no_place, NULL, "the program isn't valid after pass '%s': a mistake of the compiler", name);
+        return false;
+    }
+    return reads_back(p, name);
+}
+
+static bool run(IrProgram *p, const PassOptions *o, const PassInfo *x, const char *args) {
+    int errors = p->diag->errors;
+    if (!x->run(p, o, args) || p->diag->errors > errors) {
+        if (p->diag->errors == errors) diag_error(p->diag, no_place, NULL, "pass '%s' failed", x->name);
+        return false;
+    }
+    const char *record = args ? arena_printf(p->arena, "%s(%s)", x->name, args) : x->name;
+    ARENA_PUSH(p->arena, p->applied, p->n_applied, p->cap_applied, record);
+    ir_renumber(p);
+    return check(p, o, x->name);
+}
+
+/* ---- entrances ---- */
+
+/* A pass that was asked for by name says so if it finds nothing to do; one that changes the model, if it does. */
+static bool run_asked(IrProgram *p, const PassOptions *o, const PassInfo *x, const char *args) {
+    size_t before_size, after_size;
+    int applied = p->n_applied;
+    char *before = text_of(p, &before_size);
+    bool ok = run(p, o, x, args);
+    if (ok) {
+        int now = p->n_applied;
+        p->n_applied = applied; /* being listed is no change */
+        char *after = text_of(p, &after_size);
+        p->n_applied = now;
+        bool changed = before_size != after_size || memcmp(before, after, before_size) != 0;
+        if (!changed) diag_warn(p->diag, no_place, NULL, "pass '%s' does not apply to this model", x->name);
+        else if (x->kind == PASS_CHANGES) fprintf(p->diag->out, "applied %s, which changes the model\n", p->applied[now - 1]);
+        free(after);
+    }
+    free(before);
+    return ok;
+}
+
+bool pass_run_all(IrProgram *p, const PassOptions *o) {
+    if (!check_wishes(p, o)) return false;
+    ir_renumber(p);
+    for (int i = resume_at(p); i < pass_count; i++) {
+        const PassInfo *x = &pass_table[i];
+        Wish w = wish_for(p, o, x->name);
+        if (!wanted(x, w, o->level)) continue;
+        if (listed(o->print_before, o->n_print_before, x->name)) dump(p, o, "before", x->name);
+        if (!(w.on ? run_asked(p, o, x, w.args) : run(p, o, x, NULL))) return false;
+        if (listed(o->print_after, o->n_print_after, x->name)) dump(p, o, "after", x->name);
+    }
+    return true;
+}
+
+bool pass_run_one(IrProgram *p, const PassOptions *o, const char *name, const char *args) {
+    if (!pass_known(p->diag, name)) return false;
+    ir_renumber(p);
+    return run(p, o, &pass_table[find(name, 0)], args);
+}

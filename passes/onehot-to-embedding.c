@@ -1,0 +1,70 @@
+/* onehot-to-embedding: products with one-hots become lookups of the weight's rows. Exact.
+ *
+ * before:  %1 = hash %0             id<1000>
+ *          %2 = onehot %1           f32[1000]
+ *          %3 = weight "w"          always f32[1000,8]
+ *          %4 = matmul %2, %3       f32[8]
+ * after:   %4 = embed %1, %3        f32[8]
+ * (tests/golden/passes/onehot-to-embedding/dense.*)
+ *
+ * The left side may also be what is linear in one-hots: sums and differences of them, their sum or mean along
+ * a list, a one-hot times a number; each one-hot in it becomes a lookup. A value without an id has a one-hot
+ * of zeros and looks up zeros. Where a list's lookups are then only summed, they become embed_pool. */
+#include "passes/rewrite.h"
+
+typedef struct {
+    IrNode *from, *to;
+} Made;
+typedef struct {
+    IrBuilder *b;
+    IrNode *weight;
+    Made *made; /* what was converted for this product: shared parts once */
+    int n, cap;
+} Lookup;
+
+static bool is_number(const IrNode *n) { return n->type.elem == TY_F32 && ir_type_size(n->type) == 1 && n->type.rank == 1; }
+
+/* Is n linear in one-hots of its own width? mark holds it for the operands. */
+static bool onehot_sum(const IrNode *n) {
+    switch (n->op) {
+    case OP_ONEHOT: return true;
+    case OP_ADD: case OP_SUB:
+        return n->in[0]->mark && n->in[1]->mark && pass_same_dims(n->in[0]->type, n->in[1]->type);
+    case OP_MUL: return (n->in[0]->mark && is_number(n->in[1])) || (n->in[1]->mark && is_number(n->in[0]));
+    case OP_DIV: return n->in[0]->mark && is_number(n->in[1]);
+    case OP_NEG: case OP_SEGSUM: case OP_SEGMEAN: return n->in[0]->mark;
+    default: return false;
+    }
+}
+
+/* n @ weight, by lookups. */
+static IrNode *looked_up(Lookup *l, IrNode *n) {
+    for (int i = 0; i < l->n; i++)
+        if (l->made[i].from == n) return l->made[i].to;
+    IrNode *in[2] = {0}, *r;
+    for (int i = 0; i < n->n_in && n->op != OP_ONEHOT; i++) in[i] = n->in[i]->mark ? looked_up(l, n->in[i]) : n->in[i];
+    if (n->op == OP_ONEHOT) r = ir_build2(l->b, OP_EMBED, n->in[0], l->weight);
+    else r = n->n_in == 2 ? ir_build2(l->b, n->op, in[0], in[1]) : ir_build1(l->b, n->op, in[0]);
+    Made made = {n, r};
+    ARENA_PUSH(l->b->p->arena, l->made, l->n, l->cap, made);
+    return r;
+}
+
+static IrNode *visit(PassRewrite *rw, IrNode *n) {
+    n->mark = onehot_sum(n);
+    if (n->op != OP_MATMUL || n->in[1]->op != OP_WEIGHT || n->in[1]->type.rank != 2) return n;
+    if (!n->in[0]->mark || n->in[0]->type.rank != 1 || ir_attr_i(n, "ta") || ir_attr_i(n, "tb")) return n;
+    Lookup l = {.b = &rw->b, .weight = n->in[1]};
+    return looked_up(&l, n->in[0]);
+}
+
+bool pass_onehot_to_embedding(IrProgram *p, const PassOptions *o, const char *args) {
+    (void)o;
+    if (!pass_args_known(p, "onehot-to-embedding", args, NULL, 0)) return false;
+    for (int i = 0; i < p->n_funcs; i++) {
+        if (!pass_rewrite(p, p->funcs[i], visit, NULL, NULL)) return false;
+        pass_dead_code(p, &p->funcs[i]->body);
+        pass_pool_lookups(p, &p->funcs[i]->body);
+    }
+    return true;
+}

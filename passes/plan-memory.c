@@ -1,0 +1,174 @@
+/* plan-memory: lifetimes to arena offsets. Required; exact.
+ *
+ * before:  %3 = matmul %0 %1        f32[8]        # phase 0 rows 64 tile
+ *          %4 = relu %3             f32[8]        # phase 0 rows 64 loop
+ *          %5 = mean_rows %4        step f32[8]   # phase 1 one
+ * after, with a batch of 64:
+ *          %3 = matmul …            # phase 0 rows 64 tile, fixed 0
+ *          %4 = relu …              # phase 0 rows 64 loop, fixed 2048
+ *          %5 = mean_rows …         # phase 1 one, fixed 0
+ * (tests/golden/passes/plan-memory/chain.*)
+ *
+ * Three kinds of arenas: the fixed one, in bytes, for values a row (at the full batch) and a step; one a list
+ * axis, in elements a position; one a table, in elements a unique row. The latter two grow with their list, so
+ * offsets in them are multiples of a capacity.
+ *
+ * A value lives from the phase that makes it to the last one that reads it, whole phases: two kernels of one
+ * phase run at the same time. What the runtime reads after the step (predictions, operands of metrics, losses)
+ * lives to the end. Weights, constants and what the reader delivers take no place here.
+ *
+ * Placement is greedy by size, largest first, each in the smallest gap that fits among the values that live at
+ * the same time. lower_bytes, the largest sum of what lives in one phase, is a bound that no placement beats. */
+#include "passes/rewrite.h"
+#include <stdlib.h>
+
+typedef struct {
+    IrNode *node;
+    int first, last;     /* phases */
+    int64_t size, offset; /* bytes, or elements a position or unique row */
+    int order;           /* in the body */
+} Buffer;
+typedef struct {
+    Buffer *buf;
+    int n, cap;
+} Buffers;
+
+static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+/* ---- lifetimes ---- */
+
+static bool delivered(const IrNode *n) {
+    return pass_is_reader(n) && (n->type.elem == TY_F32 || n->type.elem == TY_ID || n->type.elem == TY_KEY);
+}
+
+static IrRegionKind region_of(const IrNode *n) {
+    if (delivered(n)) return REGION_INPUT;
+    if (pass_is_reader(n) || n->type.elem != TY_F32) return REGION_NONE;
+    if (n->op == OP_CONST || n->op == OP_WEIGHT || n->op == OP_INVROWS || n->op == OP_ARG) return REGION_NONE;
+    if (n->type.live == LIVE_POS) return REGION_AXIS;
+    return n->type.live == LIVE_UNIQ ? REGION_UNIQ : REGION_FIXED;
+}
+
+/* mark: the last phase that reads the node. */
+static int find_lifetimes(IrBody *body) {
+    int last = 0;
+    for (int i = 0; i < body->n; i++) {
+        IrNode *n = body->nodes[i];
+        n->mark = n->plan.phase;
+        if (n->plan.phase > last) last = n->plan.phase;
+    }
+    for (int i = 0; i < body->n; i++) {
+        const IrNode *n = body->nodes[i];
+        int until = ir_ops[n->op].effect == EFFECT_ROOT ? last : n->plan.phase;
+        for (int k = 0; k < n->n_in; k++)
+            if (n->in[k]->mark < until) n->in[k]->mark = until;
+    }
+    return last;
+}
+
+/* ---- placement ---- */
+
+static int larger_first(const void *a, const void *b) {
+    const Buffer *x = a, *y = b;
+    if (x->size != y->size) return x->size > y->size ? -1 : 1;
+    return x->order < y->order ? -1 : 1;
+}
+
+static int lower_first(const void *a, const void *b) {
+    const Buffer *x = *(Buffer *const *)a, *y = *(Buffer *const *)b;
+    if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
+    return x->order < y->order ? -1 : 1;
+}
+
+/* The start of the smallest gap between neighbours (sorted by offset) that takes `size`; else behind them. */
+static int64_t best_gap(Buffer **near, int n, int64_t size) {
+    int64_t end = 0, best = -1, best_room = INT64_MAX;
+    for (int i = 0; i < n; i++) {
+        int64_t room = near[i]->offset - end;
+        if (room >= size && room < best_room) {
+            best = end;
+            best_room = room;
+        }
+        if (near[i]->offset + near[i]->size > end) end = near[i]->offset + near[i]->size;
+    }
+    return best >= 0 ? best : end;
+}
+
+/* Sets offsets; returns the arena's size. */
+static int64_t place(Arena *a, Buffers *b) {
+    int64_t total = 0;
+    if (!b->n) return 0;
+    qsort(b->buf, (size_t)b->n, sizeof *b->buf, larger_first);
+    Buffer **near = ARENA_ARRAY(a, Buffer *, b->n);
+    for (int i = 0; i < b->n; i++) {
+        Buffer *x = &b->buf[i];
+        int n = 0;
+        for (int k = 0; k < i; k++)
+            if (b->buf[k].first <= x->last && x->first <= b->buf[k].last) near[n++] = &b->buf[k];
+        if (n) qsort(near, (size_t)n, sizeof *near, lower_first);
+        x->offset = best_gap(near, n, x->size);
+        x->node->plan.offset = x->offset;
+        if (x->offset + x->size > total) total = x->offset + x->size;
+    }
+    return total;
+}
+
+static int64_t lower_bound(const Buffers *b, int last_phase) {
+    int64_t most = 0;
+    for (int phase = 0; phase <= last_phase; phase++) {
+        int64_t live = 0;
+        for (int i = 0; i < b->n; i++)
+            if (b->buf[i].first <= phase && phase <= b->buf[i].last) live += b->buf[i].size;
+        if (live > most) most = live;
+    }
+    return most;
+}
+
+/* ---- the pass ---- */
+
+static void add(Arena *a, Buffers *b, IrNode *n, int64_t size, int order) {
+    Buffer x = {.node = n, .first = n->plan.phase, .last = n->mark, .size = size, .order = order};
+    ARENA_PUSH(a, b->buf, b->n, b->cap, x);
+}
+
+static void plan_func(IrProgram *p, IrFunc *f) {
+    Buffers fixed = {0};
+    Buffers *axis = ARENA_ARRAY(p->arena, Buffers, p->n_axes + 1);
+    Buffers *uniq = ARENA_ARRAY(p->arena, Buffers, p->n_weights + 1);
+    int last_phase = find_lifetimes(&f->body);
+    for (int i = 0; i < f->body.n; i++) {
+        IrNode *n = f->body.nodes[i];
+        int64_t elems = ir_type_size(n->type);
+        n->plan.region = region_of(n);
+        n->plan.offset = 0;
+        switch (n->plan.region) {
+        case REGION_FIXED:
+            add(p->arena, &fixed, n, round_up(4 * elems * (n->type.live == LIVE_ROW ? p->batch : 1), 64), i);
+            break;
+        case REGION_AXIS: add(p->arena, &axis[n->type.axis], n, elems, i); break;
+        case REGION_UNIQ: add(p->arena, &uniq[n->type.axis], n, elems, i); break;
+        default: break;
+        }
+    }
+    f->fixed_bytes = place(p->arena, &fixed);
+    f->lower_bytes = lower_bound(&fixed, last_phase);
+    f->axis_elems = ARENA_ARRAY(p->arena, int64_t, p->n_axes + 1);
+    f->uniq_elems = ARENA_ARRAY(p->arena, int64_t, p->n_weights + 1);
+    for (int i = 0; i < p->n_axes; i++) f->axis_elems[i] = place(p->arena, &axis[i]);
+    for (int i = 0; i < p->n_weights; i++) f->uniq_elems[i] = place(p->arena, &uniq[i]);
+}
+
+bool pass_plan_memory(IrProgram *p, const PassOptions *o, const char *args) {
+    (void)o;
+    if (!pass_args_known(p, "plan-memory", args, NULL, 0)) return false;
+    for (int i = 0; i < p->n_funcs; i++) {
+        for (int k = 0; k < p->funcs[i]->body.n; k++) {
+            const IrNode *n = p->funcs[i]->body.nodes[k];
+            if (n->plan.phase >= 0) continue;
+            diag_error(p->diag, n->span, NULL, "plan-memory needs phases: run schedule first");
+            return false;
+        }
+        plan_func(p, p->funcs[i]);
+    }
+    return true;
+}

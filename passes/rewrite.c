@@ -1,0 +1,181 @@
+/* Walking, rebuilding and comparing: see rewrite.h. */
+#include "passes/rewrite.h"
+#include <string.h>
+
+/* ---- properties ---- */
+
+bool pass_is_root(const IrNode *n) {
+    return ir_ops[n->op].effect == EFFECT_ROOT || ir_ops[n->op].effect == EFFECT_WRITES;
+}
+
+bool pass_is_reader(const IrNode *n) { return n->op == OP_COLUMN || ir_ops[n->op].cls == CLASS_READ; }
+
+bool pass_is_weight(const IrNode *n, int weight) {
+    return n->op == OP_WEIGHT && (weight < 0 || ir_attr_i(n, "w") == weight);
+}
+
+bool pass_coarser(IrType a, IrType b) { return a.live < b.live; }
+
+bool pass_same_dims(IrType a, IrType b) {
+    if (a.rank != b.rank) return false;
+    for (int i = 0; i < a.rank; i++)
+        if (a.dim[i] != b.dim[i]) return false;
+    return true;
+}
+
+bool pass_is_const(const IrNode *n, double value) {
+    if (n->op != OP_CONST) return false;
+    const IrAttr *a = ir_attr(n, "value");
+    for (int i = 0; i < a->flist.n; i++)
+        if (a->flist.v[i] != value) return false;
+    return a->flist.n > 0;
+}
+
+static bool attr_equal(const IrAttr *a, const IrAttr *b) {
+    if (a->kind != b->kind || strcmp(a->key, b->key) != 0) return false;
+    switch (a->kind) {
+    case 'f': return memcmp(&a->f, &b->f, sizeof a->f) == 0; /* bits: 0 and -0 differ */
+    case 's': return strcmp(a->s, b->s) == 0;
+    case 'I': return a->ilist.n == b->ilist.n && memcmp(a->ilist.v, b->ilist.v, sizeof(int64_t) * (size_t)a->ilist.n) == 0;
+    case 'F': return a->flist.n == b->flist.n && memcmp(a->flist.v, b->flist.v, sizeof(double) * (size_t)a->flist.n) == 0;
+    default: return a->i == b->i;
+    }
+}
+
+bool pass_equal(const IrNode *a, const IrNode *b) {
+    if (a->op != b->op || a->n_in != b->n_in || a->n_attrs != b->n_attrs) return false;
+    if (a->body || b->body || !ir_type_eq(a->type, b->type)) return false;
+    for (int i = 0; i < a->n_in; i++)
+        if (a->in[i] != b->in[i]) return false;
+    for (int i = 0; i < a->n_attrs; i++)
+        if (!attr_equal(&a->attrs[i], &b->attrs[i])) return false;
+    return true;
+}
+
+static uint64_t mix(uint64_t h, uint64_t v) {
+    h = (h ^ v) * 0x9e3779b97f4a7c15u;
+    return h ^ (h >> 29);
+}
+
+uint64_t pass_hash(const IrNode *n) {
+    uint64_t h = mix((uint64_t)n->op, (uint64_t)n->n_attrs);
+    for (int i = 0; i < n->n_in; i++) h = mix(h, (uint64_t)(uintptr_t)n->in[i]);
+    for (int i = 0; i < n->n_attrs; i++) {
+        const IrAttr *a = &n->attrs[i];
+        uint64_t bits = 0;
+        switch (a->kind) {
+        case 'f': memcpy(&bits, &a->f, sizeof bits); break;
+        case 's': bits = strlen(a->s); break;
+        case 'I': bits = a->ilist.n ? (uint64_t)a->ilist.v[0] : 0; break;
+        case 'F': if (a->flist.n) memcpy(&bits, &a->flist.v[0], sizeof bits); break;
+        default: bits = (uint64_t)a->i;
+        }
+        h = mix(h, bits);
+    }
+    return h;
+}
+
+/* ---- bodies ---- */
+
+void pass_push(IrProgram *p, IrBody *body, IrNode *n) { ARENA_PUSH(p->arena, body->nodes, body->n, body->cap, n); }
+
+int pass_dead_code(IrProgram *p, IrBody *body) {
+    (void)p;
+    for (int i = 0; i < body->n; i++) body->nodes[i]->mark = pass_is_root(body->nodes[i]);
+    for (int i = body->n - 1; i >= 0; i--) {
+        IrNode *n = body->nodes[i];
+        if (!n->mark) continue;
+        for (int k = 0; k < n->n_in; k++) n->in[k]->mark = 1;
+    }
+    int kept = 0, before = body->n;
+    for (int i = 0; i < body->n; i++)
+        if (body->nodes[i]->mark) body->nodes[kept++] = body->nodes[i];
+    body->n = kept;
+    return before - kept;
+}
+
+void pass_count_uses(IrBody *body) {
+    for (int i = 0; i < body->n; i++) body->nodes[i]->mark = 0;
+    for (int i = 0; i < body->n; i++)
+        for (int k = 0; k < body->nodes[i]->n_in; k++) body->nodes[i]->in[k]->mark++;
+}
+
+int pass_pool_lookups(IrProgram *p, IrBody *body) {
+    int pooled = 0;
+    pass_count_uses(body);
+    for (int i = 0; i < body->n; i++) {
+        IrNode *n = body->nodes[i];
+        if ((n->op != OP_SEGSUM && n->op != OP_SEGMEAN) || n->in[0]->op != OP_EMBED || n->in[0]->mark != 1) continue;
+        IrAttr kind = ir_as("kind", n->op == OP_SEGSUM ? "sum" : "mean");
+        n->op = OP_EMBEDPOOL; /* the result's type stays: a row of the table a row of the batch */
+        n->in = n->in[0]->in;
+        n->n_in = 2;
+        n->attrs = NULL;
+        n->n_attrs = 0;
+        int cap = 0;
+        ARENA_PUSH(p->arena, n->attrs, n->n_attrs, cap, kind);
+        pooled++;
+    }
+    if (pooled) pass_dead_code(p, body);
+    return pooled;
+}
+
+bool pass_rewrite(IrProgram *p, IrFunc *f, PassVisit visit, void *user, int *changed) {
+    IrBody old = f->body;
+    f->body = (IrBody){0};
+    PassRewrite rw = {.p = p, .f = f, .b = {.p = p, .body = &f->body}, .user = user};
+    for (int i = 0; i < old.n; i++) old.nodes[i]->aux = NULL;
+    for (int i = 0; i < old.n; i++) {
+        IrNode *n = old.nodes[i];
+        for (int k = 0; k < n->n_in; k++) n->in[k] = n->in[k]->aux;
+        rw.b.span = n->span;
+        rw.b.name = n->name;
+        IrNode *r = visit(&rw, n);
+        if (!r) return false;
+        if (r == n) pass_push(p, &f->body, n);
+        else rw.changed++;
+        n->aux = r;
+    }
+    if (changed) *changed += rw.changed;
+    return true;
+}
+
+/* ---- building ---- */
+
+IrNode *pass_weight_node(IrBuilder *b, int weight) {
+    IrAttr a = ir_ai("w", weight);
+    return ir_build(b, OP_WEIGHT, 0, NULL, 1, &a);
+}
+
+IrNode *pass_scalar_op(IrBuilder *b, IrOp op, IrNode *x, double y) { return x ? ir_build2(b, op, x, ir_const(b, y)) : NULL; }
+
+IrNode *pass_sum(IrBuilder *b, IrNode *x, int axis, bool keep) {
+    IrAttr a[2] = {ir_ai("axis", axis), ir_ab("keep", keep)};
+    return ir_build(b, OP_SUM, 1, &x, 2, a);
+}
+
+IrNode *pass_slice(IrBuilder *b, IrNode *x, int axis, int64_t begin, int64_t end) {
+    IrAttr a[3] = {ir_ai("axis", axis), ir_ai("begin", begin), ir_ai("end", end)};
+    return ir_build(b, OP_SLICE, 1, &x, 3, a);
+}
+
+IrNode *pass_reshape(IrBuilder *b, IrNode *x, int rank, const int64_t *dim) {
+    if (!x) return NULL;
+    IrType t = x->type;
+    t.rank = rank;
+    for (int i = 0; i < rank; i++) t.dim[i] = dim[i];
+    if (pass_same_dims(t, x->type)) return x;
+    IrAttr a = ir_ail(b->p->arena, "shape", dim, rank);
+    return ir_build(b, OP_RESHAPE, 1, &x, 1, &a);
+}
+
+IrNode *pass_matmul(IrBuilder *b, IrNode *x, IrNode *y, bool ta, bool tb) {
+    IrNode *in[2] = {x, y};
+    IrAttr a[2] = {ir_ab("ta", ta), ir_ab("tb", tb)};
+    return ir_build(b, OP_MATMUL, 2, in, 2, a);
+}
+
+IrNode *pass_seg_len(IrBuilder *b, int axis) {
+    IrAttr a = ir_ai("axis", axis);
+    return ir_build(b, OP_SEGLEN, 0, NULL, 1, &a);
+}

@@ -1,0 +1,63 @@
+/* What passes share: walking and rebuilding a function's body.
+ *
+ * A pass owns the nodes of the function that it rewrites: it may change operands in place. Node.aux and
+ * Node.mark are its scratch; nothing may be expected in them when a pass starts. */
+#ifndef CTRC_PASSES_REWRITE_H
+#define CTRC_PASSES_REWRITE_H
+#include "passes/pass.h"
+
+/* ---- properties ---- */
+bool pass_is_root(const IrNode *n);              /* kept without users: roots and writes */
+bool pass_is_reader(const IrNode *n);            /* run by the reader stage: columns and class READ */
+bool pass_is_weight(const IrNode *n, int weight); /* a WEIGHT node, of this weight (any if -1) */
+bool pass_coarser(IrType a, IrType b);           /* a lives strictly less often than b */
+bool pass_same_dims(IrType a, IrType b);
+bool pass_is_const(const IrNode *n, double value); /* a const, all of whose elements are value */
+/* Same op, operands, attributes and type: one may stand for the other if the op is pure. */
+bool pass_equal(const IrNode *a, const IrNode *b);
+uint64_t pass_hash(const IrNode *n);
+
+/* ---- bodies ---- */
+void pass_push(IrProgram *p, IrBody *body, IrNode *n);
+/* Removes what no root or write needs. Returns how many nodes went. */
+int pass_dead_code(IrProgram *p, IrBody *body);
+/* Sets mark of each node to how many operands of other nodes it is. */
+void pass_count_uses(IrBody *body);
+
+/* seg_sum and seg_mean of a lookup that nothing else uses become embed_pool, in place. Returns how many. */
+int pass_pool_lookups(IrProgram *p, IrBody *body);
+
+/* Rebuilds a body front to back. `visit` gets each node, its operands already replaced, and returns the node
+ * that stands for it from there on: the node itself to keep it, an earlier one, or a new one made with b
+ * (NULL: an error was reported). New nodes take the span and name of the node visited. */
+typedef struct {
+    IrProgram *p;
+    IrFunc *f;
+    IrBuilder b;
+    void *user;
+    int changed; /* nodes that were replaced */
+} PassRewrite;
+typedef IrNode *(*PassVisit)(PassRewrite *rw, IrNode *n);
+bool pass_rewrite(IrProgram *p, IrFunc *f, PassVisit visit, void *user, int *changed);
+
+/* ---- building; NULL operands give NULL ---- */
+IrNode *pass_weight_node(IrBuilder *b, int weight);
+IrNode *pass_scalar_op(IrBuilder *b, IrOp op, IrNode *x, double y);    /* op(x, const y) */
+IrNode *pass_sum(IrBuilder *b, IrNode *x, int axis, bool keep);
+IrNode *pass_slice(IrBuilder *b, IrNode *x, int axis, int64_t begin, int64_t end);
+IrNode *pass_reshape(IrBuilder *b, IrNode *x, int rank, const int64_t *dim); /* x itself if it has that shape */
+IrNode *pass_matmul(IrBuilder *b, IrNode *x, IrNode *y, bool ta, bool tb);
+IrNode *pass_seg_len(IrBuilder *b, int axis);
+
+/* ---- arguments ---- */
+/* The value of `key` in "a=1,b=x"; NULL if it isn't there. In the arena. */
+const char *pass_arg(IrProgram *p, const char *args, const char *key);
+/* Reports the first key of args that isn't in known. */
+bool pass_args_known(IrProgram *p, const char *pass, const char *args, const char *const *known, int n_known);
+
+/* The passes, by the names of their files. */
+#define PASS(text, fn, ...) bool fn(IrProgram *p, const PassOptions *o, const char *args);
+#include "passes/passes.def"
+#undef PASS
+
+#endif

@@ -1,0 +1,165 @@
+/* schedule: blocks, tiles, kernels, and the phases between which threads wait for each other. Required; exact.
+ *
+ * before:  %3 = matmul %0 %1        f32[8]
+ *          %4 = relu %3             f32[8]
+ *          %5 = mean_rows %4        step f32[8]
+ * after:   %3 = matmul %0 %1        f32[8]        # phase 0 rows 64 library
+ *          %4 = relu %3             f32[8]        # phase 0 rows 64 loop
+ *          %5 = mean_rows %4        step f32[8]   # phase 1 one
+ * (tests/golden/passes/schedule/phases.*; the body is sorted by phase)
+ *
+ * All threads run a function's nodes in order and meet at a barrier between phases. Within a phase the owner
+ * of a piece of work is fixed by the domain:
+ *
+ *   rows   blocks of `block` rows, and the positions inside them. Everything a row or position.
+ *   uniq   blocks of `block` unique rows of one table. Everything a unique row; row_grad and the updates of
+ *          rows, where the owner of a row finds its occurrences.
+ *   tiles  tiles of a step-wide result, each of which reads all rows: weight gradients, sums over rows,
+ *          statistics, whole updates, elementwise ops of TILE_ELEMS elements or more.
+ *   one    the first thread: what is small or must be one sum in one order. The loss.
+ *   none   not run: sources, reader-stage values, roots that only name a value.
+ *
+ * A value may be read in the phase that makes it only by the thread that made it, and that is so between two
+ * `rows` ops, two `uniq` ops of one table, and two `one` ops. Any other edge crosses a barrier. Each node
+ * stands in the earliest phase that its operands allow, which gives the fewest barriers: as many as the edges
+ * that cross on the longest path. A row's forward and backward work that no statistic parts is one phase, so
+ * its values are still in cache.
+ *
+ * Updates come later than every reader of their weight, and later than the loss: a loss that isn't finite
+ * stops the step before any weight is touched. */
+#include "passes/schedule.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROW_BLOCK = 64, UNIQ_BLOCK = 256, TILE_ELEMS = 4096 };
+
+static IrDomain domain_of(const IrNode *n) {
+    switch (n->op) {
+    case OP_CONST: case OP_WEIGHT: case OP_COLUMN: case OP_INVROWS: case OP_ARG: case OP_PREDICT: case OP_METRIC:
+        return DOM_NONE;
+    case OP_LOSS: case OP_BNUPDATE: case OP_SUMSQ: case OP_MEANROWS: return DOM_ONE;
+    case OP_UPDATETOUCHED: case OP_UPDATEROWS: return DOM_UNIQ;
+    case OP_UPDATE: case OP_MATMULGRADW: case OP_DENSEGRAD: case OP_SUMROWS: case OP_BNSTATS: case OP_BNGSUMS:
+        return DOM_TILES;
+    default: break;
+    }
+    if (ir_ops[n->op].cls == CLASS_READ) return DOM_NONE;
+    switch (n->type.live) {
+    case LIVE_ROW: case LIVE_POS: return DOM_ROWS;
+    case LIVE_UNIQ: return DOM_UNIQ;
+    default: break;
+    }
+    bool elementwise = ir_ops[n->op].cls == CLASS_EW || (n->op == OP_FUSED && !pass_product_of(n));
+    return elementwise && ir_type_size(n->type) >= TILE_ELEMS ? DOM_TILES : DOM_ONE;
+}
+
+/* Of a node in domain uniq, whose unique rows it walks. */
+static int table_of(const IrNode *n) {
+    return n->type.live == LIVE_UNIQ ? n->type.axis : (int)ir_attr_i(n, "w");
+}
+
+static bool crosses(const IrNode *from, const IrNode *to) {
+    if (from->plan.domain == DOM_NONE || to->plan.domain == DOM_NONE) return false;
+    if (from->plan.domain != to->plan.domain || from->plan.domain == DOM_TILES) return true;
+    return from->plan.domain == DOM_UNIQ && table_of(from) != table_of(to);
+}
+
+/* ---- phases ---- */
+
+static void at_least(IrNode *n, int phase) {
+    if (n->plan.phase < phase) n->plan.phase = phase;
+}
+
+/* Whether n reads weight w as it is now. */
+static bool reads(const IrNode *n, int w) {
+    if (n->op == OP_FETCH && ir_attr_i(n, "w") == w) return true;
+    for (int i = 0; i < n->n_in; i++)
+        if (pass_is_weight(n->in[i], w)) return true;
+    return false;
+}
+
+/* Last phase in which weight w is read, and last in which an update before node `until` writes it. */
+static void after_users(IrBody *body, IrNode *update, int w) {
+    bool before = true;
+    for (int i = 0; i < body->n; i++) {
+        IrNode *n = body->nodes[i];
+        if (n == update) before = false;
+        else if (n->plan.domain != DOM_NONE && reads(n, w)) at_least(update, n->plan.phase + 1);
+        else if (before && n->op == OP_BNUPDATE && (ir_attr_i(n, "mean") == w || ir_attr_i(n, "var") == w))
+            at_least(update, n->plan.phase); /* the same thread, in order */
+    }
+}
+
+static void find_phases(IrBody *body) {
+    int loss_phase = -1;
+    for (int i = 0; i < body->n; i++) {
+        IrNode *n = body->nodes[i];
+        n->plan.domain = domain_of(n);
+        n->plan.phase = 0;
+        for (int k = 0; k < n->n_in; k++) at_least(n, n->in[k]->plan.phase + crosses(n->in[k], n));
+        if (n->op == OP_LOSS && n->plan.phase > loss_phase) loss_phase = n->plan.phase;
+    }
+    for (int i = 0; i < body->n; i++) {
+        IrNode *n = body->nodes[i];
+        if (ir_ops[n->op].effect != EFFECT_WRITES) continue;
+        at_least(n, loss_phase + 1);
+        if (n->op != OP_BNUPDATE) {
+            after_users(body, n, (int)ir_attr_i(n, "w"));
+            continue;
+        }
+        after_users(body, n, (int)ir_attr_i(n, "mean"));
+        after_users(body, n, (int)ir_attr_i(n, "var"));
+    }
+}
+
+static int by_phase(const void *a, const void *b) {
+    const IrNode *x = *(IrNode *const *)a, *y = *(IrNode *const *)b;
+    if (x->plan.phase != y->plan.phase) return x->plan.phase < y->plan.phase ? -1 : 1;
+    return x->mark < y->mark ? -1 : 1; /* their order before: operands first */
+}
+
+static void sort_by_phase(IrBody *body) {
+    for (int i = 0; i < body->n; i++) body->nodes[i]->mark = i;
+    if (body->n) qsort(body->nodes, (size_t)body->n, sizeof *body->nodes, by_phase);
+}
+
+/* ---- the pass ---- */
+
+static bool read_args(IrProgram *p, const char *args, PassProducts *products, int *rows) {
+    static const char *const known[] = {"products", "rows"}, *const wishes[] = {"auto", "tile", "library"};
+    if (!pass_args_known(p, "schedule", args, known, 2)) return false;
+    const char *wish = pass_arg(p, args, "products"), *block = pass_arg(p, args, "rows");
+    *products = PRODUCTS_AUTO;
+    for (int i = 0; wish && i < 3; i++)
+        if (!strcmp(wish, wishes[i])) *products = (PassProducts)i, wish = NULL;
+    if (wish) {
+        diag_error(p->diag, (Span){0}, NULL, "schedule: expected products=auto, tile or library, found '%s'", wish);
+        return false;
+    }
+    char *end;
+    long value = block ? strtol(block, &end, 10) : ROW_BLOCK;
+    if (block && (*end || end == block || value < 1 || value > 4096)) {
+        diag_error(p->diag, (Span){0}, NULL, "schedule: expected rows from 1 to 4096, found '%s'", block);
+        return false;
+    }
+    *rows = (int)value;
+    return true;
+}
+
+bool pass_schedule(IrProgram *p, const PassOptions *o, const char *args) {
+    PassProducts products;
+    int rows;
+    if (!read_args(p, args, &products, &rows)) return false;
+    for (int f = 0; f < p->n_funcs; f++) {
+        IrBody *body = &p->funcs[f]->body;
+        find_phases(body);
+        sort_by_phase(body);
+        for (int i = 0; i < body->n; i++) {
+            IrPlan *plan = &body->nodes[i]->plan;
+            if (plan->domain == DOM_NONE) continue;
+            plan->block = plan->domain == DOM_ROWS ? rows : plan->domain == DOM_UNIQ ? UNIQ_BLOCK : 1;
+            plan->kernel = pass_choose_kernel(body->nodes[i], &o->target, products);
+        }
+    }
+    return true;
+}

@@ -1,0 +1,11 @@
+/* Which kernel runs a product: choose_kernel.c, called by schedule. */
+#ifndef CTRC_PASSES_SCHEDULE_H
+#define CTRC_PASSES_SCHEDULE_H
+#include "passes/rewrite.h"
+
+typedef enum { PRODUCTS_AUTO, PRODUCTS_TILE, PRODUCTS_LIBRARY } PassProducts;
+/* The matrix product that n is or contains, else NULL. */
+const IrNode *pass_product_of(const IrNode *n);
+IrKernel pass_choose_kernel(const IrNode *n, const PassTarget *target, PassProducts wish);
+
+#endif
