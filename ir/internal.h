@@ -42,6 +42,12 @@ bool ir_axis_attr(IrProgram *p, const IrNode *n, const char *key, int rank, int 
 /* "list column 'hist_item' (axis 'h')" */
 const char *ir_axis_described(const IrProgram *p, int axis);
 
+/* ---- verifier ---- */
+/* ir_verify with places of its own for nodes: the reader's point into the IR text. */
+bool ir_verify_at(IrProgram *p, Span (*place)(const IrNode *n));
+/* Plans, where schedule and plan-memory have filled them in: verify_plan.c. */
+bool ir_verify_plan(IrProgram *p, const IrFunc *f, Span (*place)(const IrNode *n));
+
 /* ---- text ---- */
 /* The fewest digits that read back as exactly v; "inf", "-inf", "nan". Returns buf. */
 const char *ir_double_text(double v, char buf[32]);

@@ -3,31 +3,23 @@
  * have equal text. The syntax is described in README.md, read.c reads it. */
 #include "ir/print.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- files ---- */
 
-static const char *path_of(const IrProgram *p, Span at) {
-    return p->diag && at.file < p->diag->n_files ? p->diag->files[at.file].path : "";
+static DiagFile file_of(const IrProgram *p, Span at) {
+    return p->diag && at.file < p->diag->n_files ? p->diag->files[at.file] : (DiagFile){.path = ""};
 }
 
 static int listed(const IrPrinter *pr, const char *path) {
     for (int i = 0; i < pr->n_files; i++)
-        if (pr->paths[i] == path || strcmp(pr->paths[i], path) == 0) return i;
+        if (strcmp(pr->files[i].path, path) == 0) return i;
     return -1;
 }
 
 static void list_file(IrPrinter *pr, Span at) {
-    if (at.line == 0 || listed(pr, path_of(pr->p, at)) >= 0) return;
-    if (pr->n_files == pr->cap_files) {
-        pr->cap_files = pr->cap_files ? 2 * pr->cap_files : 8;
-        pr->paths = realloc(pr->paths, (size_t)pr->cap_files * sizeof *pr->paths);
-        pr->library = realloc(pr->library, (size_t)pr->cap_files * sizeof *pr->library);
-        if (!pr->paths || !pr->library) abort();
-    }
-    pr->paths[pr->n_files] = path_of(pr->p, at);
-    pr->library[pr->n_files++] = pr->p->diag && at.file < pr->p->diag->n_files && pr->p->diag->files[at.file].library;
+    DiagFile f = file_of(pr->p, at);
+    if (at.line > 0 && listed(pr, f.path) < 0) ARENA_PUSH(pr->p->arena, pr->files, pr->n_files, pr->cap_files, f);
 }
 
 static void list_files_of_body(IrPrinter *pr, const IrBody *b) {
@@ -39,22 +31,17 @@ static void list_files_of_body(IrPrinter *pr, const IrBody *b) {
 
 void ir_printer_init(IrPrinter *pr, const IrProgram *p, FILE *out) {
     *pr = (IrPrinter){.p = p, .out = out};
-    for (int i = 0; i < p->input.n_columns; i++) list_file(pr, p->input.columns[i].span);
     for (int i = 0; i < p->n_axes; i++) list_file(pr, p->axes[i].span);
+    for (int i = 0; i < p->input.n_columns; i++) list_file(pr, p->input.columns[i].span);
     for (int i = 0; i < p->n_vocabs; i++) list_file(pr, p->vocabs[i].span);
     for (int i = 0; i < p->n_opts; i++) list_file(pr, p->opts[i].span);
     for (int i = 0; i < p->n_weights; i++) list_file(pr, p->weights[i].span);
     for (int i = 0; i < p->n_funcs; i++) list_files_of_body(pr, &p->funcs[i]->body);
 }
 
-void ir_printer_free(IrPrinter *pr) {
-    free(pr->paths);
-    free(pr->library);
-}
-
 void ir_put_span(IrPrinter *pr, Span at) {
     if (at.line == 0) return;
-    int file = listed(pr, path_of(pr->p, at));
+    int file = listed(pr, file_of(pr->p, at).path);
     fputs(" @", pr->out);
     if (file > 0) fprintf(pr->out, "%d/", file);
     fprintf(pr->out, "%u:%u-%u:%u", at.line, at.col, at.end_line, at.end_col);
@@ -108,8 +95,8 @@ static void put_identity(IrPrinter *pr) {
     fprintf(pr->out, "digest 0x%016llx\n", (unsigned long long)p->digest);
     for (int i = 0; i < pr->n_files; i++) {
         fprintf(pr->out, "file %d ", i);
-        put_cstring(pr->out, pr->paths[i]);
-        put_flag(pr->out, "library", pr->library[i]);
+        put_cstring(pr->out, pr->files[i].path);
+        put_flag(pr->out, "library", pr->files[i].library);
         fputc('\n', pr->out);
     }
     for (int i = 0; i < p->n_params; i++) {
@@ -281,12 +268,11 @@ void ir_print(const IrProgram *p, FILE *out) {
     IrPrinter pr;
     ir_printer_init(&pr, p, out);
     put_identity(&pr);
-    put_input(&pr);
     for (int i = 0; i < p->n_axes; i++) put_axis(&pr, &p->axes[i]);
+    put_input(&pr);
     for (int i = 0; i < p->n_vocabs; i++) put_vocab(&pr, &p->vocabs[i], i);
     for (int i = 0; i < p->n_opts; i++) put_optimizer(&pr, &p->opts[i], i);
     for (int i = 0; i < p->n_weights; i++) put_weight(&pr, &p->weights[i]);
     put_training(&pr);
     for (int i = 0; i < p->n_funcs; i++) ir_put_func(&pr, p->funcs[i]);
-    ir_printer_free(&pr);
 }

@@ -7,14 +7,12 @@ typedef struct {
     const IrProgram *p;
     FILE *out;
     /* The source files that spans point into, in the order in which the text first names them: so the numbers
-     * don't depend on what else the reading process has open. Freed by ir_printer_free. */
-    const char **paths;
-    bool *library;
+     * don't depend on what else the reading process has open. */
+    DiagFile *files;
     int n_files, cap_files;
 } IrPrinter;
 
 void ir_printer_init(IrPrinter *pr, const IrProgram *p, FILE *out);
-void ir_printer_free(IrPrinter *pr);
 void ir_put_span(IrPrinter *pr, Span at);             /* " @31:18-31:52", nothing without a place */
 void ir_put_func(IrPrinter *pr, const IrFunc *f);
 void ir_put_func_head(IrPrinter *pr, const IrFunc *f); /* "func train fixed=4096 {" */

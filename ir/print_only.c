@@ -61,5 +61,4 @@ void ir_print_only(const IrProgram *p, const char *what, FILE *out) {
         fputs("}\n", out);
     }
     if (!total) fprintf(out, "no layer or value is named '%s'\n", what);
-    ir_printer_free(&pr);
 }

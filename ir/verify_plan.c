@@ -1,0 +1,159 @@
+/* Plans: phases that the threads can run, and places that nothing else overwrites while a value lives. The rules
+ * are restated here from what the generated code relies on, not taken from the passes that make the plan. */
+#include "ir/internal.h"
+#include <stdlib.h>
+
+#define FIXED_ALIGN 64
+
+typedef struct {
+    IrProgram *p;
+    const IrFunc *f;
+    Span (*place)(const IrNode *n);
+    bool ok;
+} PlanCheck;
+
+static void wrong_plan(PlanCheck *c, const IrNode *n, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void wrong_plan(PlanCheck *c, const IrNode *n, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    diag_error(c->p->diag, c->place(n), NULL, "%%%d %s in func '%s': %s", n->id, ir_ops[n->op].text, c->f->name,
+               arena_vprintf(c->p->arena, fmt, ap));
+    va_end(ap);
+    c->ok = false;
+}
+
+/* ---- phases ---- */
+
+static int table_of(const IrNode *n) {
+    if (n->type.elem != TY_NONE && n->type.live == LIVE_UNIQ) return n->type.axis;
+    const IrAttr *w = ir_attr(n, "w");
+    return w ? (int)w->i : -1;
+}
+
+/* Whether another thread than the one that made it may read a value: then a barrier must stand between. */
+static bool crosses_threads(const IrNode *from, const IrNode *to) {
+    IrDomain a = from->plan.domain, b = to->plan.domain;
+    if (a == DOM_NONE || b == DOM_NONE) return false; /* nothing runs */
+    if (a != b || a == DOM_TILES) return true;
+    return a == DOM_UNIQ && table_of(from) != table_of(to);
+}
+
+static void check_phases(PlanCheck *c) {
+    int before = 0;
+    for (int i = 0; i < c->f->body.n; i++) {
+        const IrNode *n = c->f->body.nodes[i];
+        const IrPlan *plan = &n->plan;
+        if (plan->phase < before)
+            wrong_plan(c, n, plan->phase < 0 ? "expected a phase, as the nodes above have one" : "expected phase %d or later, found %d",
+                       before, plan->phase);
+        else before = plan->phase;
+        if (plan->domain != DOM_NONE && plan->block < 1) wrong_plan(c, n, "expected a block of at least 1, found %d", plan->block);
+        for (int k = 0; k < n->n_in; k++)
+            if (n->in[k]->plan.phase == plan->phase && crosses_threads(n->in[k], n))
+                wrong_plan(c, n, "expected a barrier before it reads %%%d, found both in phase %d", n->in[k]->id, plan->phase);
+    }
+}
+
+/* ---- places ---- */
+
+typedef struct {
+    const IrNode *node;
+    int64_t begin, end; /* bytes of the fixed arena; elements a position or unique row */
+    int first, last;    /* phases in which it lives */
+} Lifetime;
+
+static int64_t times(int64_t a, int64_t b) {
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+static int64_t plus(int64_t a, int64_t b) { return a > INT64_MAX - b ? INT64_MAX : a + b; }
+
+static int64_t place_size(const IrProgram *p, const IrNode *n) {
+    int64_t size = ir_type_size(n->type);
+    if (n->plan.region != REGION_FIXED) return size;
+    return times(times(4, size), n->type.live == LIVE_ROW ? p->batch : 1);
+}
+
+/* mark: the last phase that reads the node. What the runtime reads afterwards lives to the end. */
+static void find_last_reads(const IrBody *b) {
+    int last = b->n ? b->nodes[b->n - 1]->plan.phase : 0;
+    for (int i = 0; i < b->n; i++) b->nodes[i]->mark = b->nodes[i]->plan.phase;
+    for (int i = 0; i < b->n; i++) {
+        int until = ir_ops[b->nodes[i]->op].effect == EFFECT_ROOT ? last : b->nodes[i]->plan.phase;
+        for (int k = 0; k < b->nodes[i]->n_in; k++)
+            if (b->nodes[i]->in[k]->mark < until) b->nodes[i]->in[k]->mark = until;
+    }
+}
+
+static int lower_first(const void *a, const void *b) {
+    const Lifetime *x = a, *y = b;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    return x->node->id < y->node->id ? -1 : x->node->id > y->node->id;
+}
+
+static void check_overlaps(PlanCheck *c, Lifetime *lives, int n) {
+    qsort(lives, (size_t)n, sizeof *lives, lower_first);
+    for (int i = 0; i < n && c->ok; i++)
+        for (int k = i + 1; k < n && lives[k].begin < lives[i].end && c->ok; k++) {
+            const Lifetime *a = &lives[i], *b = &lives[k];
+            if (a->first <= b->last && b->first <= a->last)
+                wrong_plan(c, b->node, "expected a place of its own, found it within that of %%%d, while both live in phase %d",
+                           a->node->id, a->first > b->first ? a->first : b->first);
+        }
+}
+
+/* A value a row or step lies in the fixed arena, one a position in its axis's, one a unique row in its table's. */
+static bool right_region(const IrNode *n) {
+    switch (n->plan.region) {
+    case REGION_FIXED: return n->type.live < LIVE_POS;
+    case REGION_AXIS: return n->type.live == LIVE_POS;
+    case REGION_UNIQ: return n->type.live == LIVE_UNIQ;
+    default: return false;
+    }
+}
+
+/* All values in one arena: `axis` is the list's or table's number, -1 for the fixed one. */
+static void check_arena(PlanCheck *c, IrRegionKind region, int axis, int64_t total, Lifetime *lives) {
+    int n = 0;
+    for (int i = 0; i < c->f->body.n; i++) {
+        const IrNode *x = c->f->body.nodes[i];
+        if (x->plan.region != region || (region != REGION_FIXED && x->type.axis != axis)) continue;
+        int64_t end = plus(x->plan.offset, place_size(c->p, x));
+        if (x->plan.offset < 0 || end > total)
+            wrong_plan(c, x, "expected a place within %lld %s, found %lld to %lld", (long long)total,
+                       region == REGION_FIXED ? "bytes" : "elements", (long long)x->plan.offset, (long long)end);
+        if (region == REGION_FIXED && x->plan.offset % FIXED_ALIGN)
+            wrong_plan(c, x, "expected an offset that is a multiple of %d, found %lld", FIXED_ALIGN, (long long)x->plan.offset);
+        lives[n++] = (Lifetime){x, x->plan.offset, end, x->plan.phase, x->mark};
+    }
+    if (c->ok) check_overlaps(c, lives, n);
+}
+
+static void check_places(PlanCheck *c) {
+    const IrFunc *f = c->f;
+    Lifetime *lives = ARENA_ARRAY(c->p->arena, Lifetime, f->body.n);
+    find_last_reads(&f->body);
+    for (int i = 0; i < f->body.n && c->ok; i++) {
+        const IrNode *n = f->body.nodes[i];
+        if (n->plan.region == REGION_NONE || n->plan.region == REGION_INPUT) continue;
+        if (n->type.elem != TY_F32 || !right_region(n)) wrong_plan(c, n, "doesn't belong into the region '%s'", ir_region_names[n->plan.region]);
+        if (n->plan.phase < 0) wrong_plan(c, n, "expected a phase, as it has a place");
+    }
+    if (c->ok) check_arena(c, REGION_FIXED, -1, f->fixed_bytes, lives);
+    for (int i = 0; i < c->p->n_axes && c->ok; i++) check_arena(c, REGION_AXIS, i, f->axis_elems ? f->axis_elems[i] : 0, lives);
+    for (int i = 0; i < c->p->n_weights && c->ok; i++) check_arena(c, REGION_UNIQ, i, f->uniq_elems ? f->uniq_elems[i] : 0, lives);
+}
+
+bool ir_verify_plan(IrProgram *p, const IrFunc *f, Span (*place)(const IrNode *n)) {
+    PlanCheck c = {p, f, place, true};
+    bool phased = false, placed = false;
+    for (int i = 0; i < f->body.n; i++) {
+        const IrPlan *plan = &f->body.nodes[i]->plan;
+        phased |= plan->phase != -1 || plan->domain != DOM_NONE;
+        placed |= plan->region != REGION_NONE;
+    }
+    if (phased) check_phases(&c);
+    if (placed && c.ok) check_places(&c);
+    return c.ok;
+}
