@@ -34,7 +34,7 @@ double interp_rate(const IrSched *s, double t) {
 typedef struct {
     const IrOptimizer *o;
     double lr;
-    double t; /* of adam's powers */
+    double alpha; /* adam: the rate with the corrections of its two means */
     double *w;
     double *slot[3]; /* by the order of ir_opt_slots */
 } Target;
@@ -44,8 +44,7 @@ static void step_adam(const Target *a, int64_t i, double g) {
     double *m = &a->slot[0][i], *v = &a->slot[1][i];
     *m = o->beta1 * *m + (1 - o->beta1) * g;
     *v = o->beta2 * *v + (1 - o->beta2) * g * g;
-    double alpha = a->lr * sqrt(1 - pow(o->beta2, a->t)) / (1 - pow(o->beta1, a->t));
-    a->w[i] -= alpha * *m / (sqrt(*v) + o->eps);
+    a->w[i] -= a->alpha * *m / (sqrt(*v) + o->eps);
 }
 
 static void step_ftrl(const Target *a, int64_t i, double g) {
@@ -106,7 +105,8 @@ static bool begin(Interp *it, const IrNode *n, const IrNode *scale, Update *u) {
     u->at = (Target){.o = o, .w = it->weight[w]};
     for (int s = 0; s < 3; s++) u->at.slot[s] = it->slot[w * 3 + s];
     u->at.lr = interp_rate(&o->lr, (double)it->step);
-    u->at.t = (double)(o->kind == OPT_ADAM_ASYNC ? it->updates[w] : it->step);
+    double t = (double)(o->kind == OPT_ADAM_ASYNC ? it->updates[w] : it->step);
+    u->at.alpha = u->at.lr * sqrt(1 - pow(o->beta2, t)) / (1 - pow(o->beta1, t));
     u->rows = iw->rank > 1 ? iw->dim[0] : 1; /* rows of a table; of another weight just a way to count */
     u->width = 1;
     for (int d = iw->rank > 1 ? 1 : 0; d < iw->rank; d++) u->width *= iw->dim[d];

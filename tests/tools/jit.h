@@ -1,5 +1,5 @@
-/* Runs a compiled program inside the test: the object that ctrc would link is loaded by LLVM's LLJIT, with the
- * runtime's functions of the test itself. */
+/* Runs a compiled program inside the test: the object that ctrc would link is loaded by LLVM's LLJIT, with
+ * the runtime's functions of the test itself. */
 #ifndef CTRC_TESTS_JIT_H
 #define CTRC_TESTS_JIT_H
 #include "ir/ir.h"

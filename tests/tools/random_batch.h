@@ -16,7 +16,7 @@ RtBatch *random_batch_new(const RtModel *m, uint64_t *rng, uint32_t rows, Random
 void random_batch_bind(RtBatch *b, RtTables *t, bool train);
 void random_batch_free(RtBatch *b);
 
-uint64_t random_next(uint64_t *rng);   /* splitmix64 */
-double random_unit(uint64_t *rng);     /* [0, 1) */
+uint64_t random_next(uint64_t *rng); /* splitmix64 */
+double random_unit(uint64_t *rng);   /* [0, 1) */
 
 #endif

@@ -18,6 +18,7 @@
 #include "backend/interp.h"
 #include "frontend/compile.h"
 #include "passes/pass.h"
+#include "runtime/tables.h"
 #include "tests/tools/batch_bridge.h"
 #include "tests/tools/safetensors.h"
 

@@ -9,13 +9,13 @@ typedef struct {
     int rank;
     int64_t dim[8];
     int64_t size;
-    const char *dtype;  /* "F32", "I64", … */
-    const void *data;   /* NULL if its bytes lie outside the file */
+    const char *dtype; /* "F32", "I64", … */
+    const void *data;  /* NULL if its bytes lie outside the file */
 } Tensor;
 typedef struct {
     Tensor *tensors;
     int n;
-    char *bytes; /* the file */
+    char *bytes;  /* the file */
     void *header; /* json_t */
 } Safetensors;
 

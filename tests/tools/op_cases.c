@@ -1,0 +1,511 @@
+#include "tests/tools/op_cases.h"
+#include <string.h>
+
+typedef struct {
+    IrProgram *p;
+    IrBuilder b;
+    int n_weights;
+    IrNode *x; /* f32[3] a row */
+    IrNode *y; /* label */
+    int list;  /* axis of numbers and ids */
+} Case;
+
+#define DIMS(...)                                                                                            \
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]) { __VA_ARGS__ }
+
+/* ---- schema ---- */
+
+static int column(Case *c, const char *name, IrColKind kind, int axis) {
+    IrProgram *p = c->p;
+    IrColumn col = {.name = name, .kind = kind, .axis = axis, .is_list = axis >= 0, .list_sep = ';'};
+    ARENA_PUSH(p->arena, p->input.columns, p->input.n_columns, p->input.cap_columns, col);
+    return p->input.n_columns - 1;
+}
+
+static int axis(Case *c, const char *name, int64_t max) {
+    IrProgram *p = c->p;
+    IrAxis a = {.name = name, .kind = AXIS_LIST, .parent = -1, .max = max, .shared = true};
+    ARENA_PUSH(p->arena, p->axes, p->n_axes, p->cap_axes, a);
+    return p->n_axes - 1;
+}
+
+static IrNode *read_column(Case *c, const char *name, IrColKind kind, int ax) {
+    IrAttr at = ir_ai("col", column(c, name, kind, ax));
+    at.kind = 'c';
+    return ir_build(&c->b, OP_COLUMN, 0, NULL, 1, &at);
+}
+
+static IrNode *hash(Case *c, const char *name, int ax, int64_t buckets) {
+    IrNode *text = read_column(c, name, COL_STRING, ax);
+    return ir_build(&c->b, OP_HASH, 1, &text, 2, (IrAttr[]){ir_ai("buckets", buckets), ir_as("fn", "xxh3")});
+}
+
+/* ---- building blocks ---- */
+
+static IrNode *unary(Case *c, IrOp op, IrNode *x) { return ir_build1(&c->b, op, x); }
+static IrNode *binary(Case *c, IrOp op, IrNode *x, IrNode *y) { return ir_build2(&c->b, op, x, y); }
+static IrNode *with(Case *c, IrOp op, IrNode *x, int n, const IrAttr *at) {
+    return ir_build(&c->b, op, 1, &x, n, at);
+}
+static IrNode *constant(Case *c, double v) { return ir_const(&c->b, v); }
+
+static IrNode *reshape(Case *c, IrNode *x, int rank, const int64_t *dim) {
+    IrAttr at = ir_ail(c->p->arena, "shape", dim, rank);
+    return with(c, OP_RESHAPE, x, 1, &at);
+}
+
+static IrNode *matmul(Case *c, IrNode *x, IrNode *y, bool ta, bool tb) {
+    return ir_build(&c->b, OP_MATMUL, 2, (IrNode *[]){x, y}, 2, (IrAttr[]){ir_ab("ta", ta), ir_ab("tb", tb)});
+}
+
+static int new_weight(Case *c, int rank, const int64_t *dim) {
+    IrProgram *p = c->p;
+    IrWeight w = {.name = arena_printf(p->arena, "w%d", c->n_weights++),
+                  .rank = rank,
+                  .init = INIT_UNIFORM,
+                  .init_arg = 1,
+                  .trainable = true,
+                  .own_optimizer = -1};
+    memcpy(w.dim, dim, sizeof *dim * (size_t)rank);
+    ARENA_PUSH(p->arena, p->weights, p->n_weights, p->cap_weights, w);
+    return p->n_weights - 1;
+}
+
+static IrNode *weight_value(Case *c, int w) {
+    IrAttr at = ir_ai("w", w);
+    at.kind = 'w';
+    return ir_build(&c->b, OP_WEIGHT, 0, NULL, 1, &at);
+}
+
+static IrNode *always(Case *c, int rank, const int64_t *dim) {
+    return weight_value(c, new_weight(c, rank, dim));
+}
+
+static IrNode *table(Case *c, int64_t rows, int64_t width) {
+    int w = new_weight(c, 2, (int64_t[]){rows, width});
+    c->p->weights[w].table = c->p->weights[w].lazy = true;
+    return weight_value(c, w);
+}
+
+/* A trained value of that shape, for each row or each position of the list. */
+static IrNode *spread(Case *c, IrNode *x, int rank, const int64_t *dim) {
+    int64_t size = 1;
+    for (int d = 0; d < rank; d++) size *= dim[d];
+    IrNode *flat = matmul(c, x, always(c, DIMS(ir_type_width(x->type), size)), false, false);
+    return rank == 1 ? flat : reshape(c, flat, rank, dim);
+}
+
+static IrNode *row(Case *c, int rank, const int64_t *dim) { return spread(c, c->x, rank, dim); }
+
+static IrNode *numbers_of_list(Case *c) {
+    int n = c->p->input.n_columns;
+    IrNode *v[2];
+    for (int i = 0; i < 2; i++)
+        v[i] = read_column(c, arena_printf(c->p->arena, "list%d", n + i), COL_FLOAT, c->list);
+    IrAttr at = ir_ai("axis", 0);
+    return ir_build(&c->b, OP_CONCAT, 2, v, 1, &at);
+}
+
+static IrNode *pos(Case *c, int rank, const int64_t *dim) { return spread(c, numbers_of_list(c), rank, dim); }
+
+static IrNode *positive(Case *c, IrNode *x) {
+    return binary(c, OP_ADD, unary(c, OP_SOFTPLUS, x), constant(c, 0.2));
+}
+
+static IrNode *row_id(Case *c, int64_t n) {
+    return hash(c, arena_printf(c->p->arena, "id%d", c->p->input.n_columns), -1, n);
+}
+static IrNode *list_id(Case *c, int64_t n) {
+    return hash(c, arena_printf(c->p->arena, "ids%d", c->p->input.n_columns), c->list, n);
+}
+
+static IrNode *embed(Case *c, IrNode *id, IrNode *rows) { return binary(c, OP_EMBED, id, rows); }
+
+static IrNode *embed_pool(Case *c, IrNode *id, IrNode *rows, const char *kind) {
+    IrAttr at = ir_as("kind", kind);
+    return ir_build(&c->b, OP_EMBEDPOOL, 2, (IrNode *[]){id, rows}, 1, &at);
+}
+
+/* ---- elementwise ---- */
+
+static IrNode *unary_case(Case *c, IrOp op, int variant) {
+    IrNode *x = variant == 0   ? row(c, DIMS(13))
+                : variant == 1 ? pos(c, DIMS(3, 5))
+                : variant == 2 ? always(c, DIMS(19))
+                               : NULL;
+    if (!x) return NULL;
+    switch (op) {
+    case OP_LOG:
+    case OP_SQRT: return unary(c, op, positive(c, x));
+    case OP_LOG1P: return unary(c, op, unary(c, OP_SQUARE, x));
+    case OP_LEAKYRELU: return with(c, op, x, 1, (IrAttr[]){ir_af("slope", 0.2)});
+    case OP_CLIP: return with(c, op, x, 2, (IrAttr[]){ir_af("lo", -0.5), ir_af("hi", 0.75)});
+    case OP_DROPOUT: return with(c, op, x, 2, (IrAttr[]){ir_af("rate", 0.3), ir_ai("key", 77)});
+    case OP_STOPGRAD: return binary(c, OP_MUL, unary(c, op, x), x);
+    case OP_SIGMOID: /* also where e^-x overflows */
+    case OP_SOFTPLUS: return unary(c, op, variant == 1 ? binary(c, OP_MUL, x, constant(c, 60)) : x);
+    default: return unary(c, op, x);
+    }
+}
+
+static IrNode *binary_case(Case *c, IrOp op, int variant) {
+    IrNode *x, *y;
+    switch (variant) {
+    case 0: x = row(c, DIMS(13)), y = row(c, DIMS(13)); break;
+    case 1: x = row(c, DIMS(2, 1, 3)), y = row(c, DIMS(4, 1)); break;
+    case 2: x = pos(c, DIMS(5)), y = row(c, DIMS(1)); break;
+    case 3: x = always(c, DIMS(7)), y = pos(c, DIMS(2, 7)); break;
+    case 4: x = always(c, DIMS(33)), y = always(c, DIMS(33)); break;
+    default: return NULL;
+    }
+    bool compares = op == OP_LT || op == OP_LE || op == OP_GT || op == OP_GE || op == OP_EQ || op == OP_NE;
+    if (op == OP_DIV) y = positive(c, y);
+    if (op == OP_EQ || op == OP_NE) x = unary(c, OP_RELU, x), y = unary(c, OP_RELU, y); /* zeros are equal */
+    if (op == OP_BCELOGITS) y = unary(c, OP_STOPGRAD, unary(c, OP_SIGMOID, y));
+    IrNode *v = binary(c, op, x, y);
+    return compares ? binary(c, OP_MUL, v, binary(c, OP_ADD, x, y)) : v;
+}
+
+/* ---- movement ---- */
+
+static IrNode *concat(Case *c, int n, IrNode **x, int64_t ax) {
+    IrAttr at = ir_ai("axis", ax);
+    return ir_build(&c->b, OP_CONCAT, n, x, 1, &at);
+}
+
+static IrNode *move_case(Case *c, IrOp op, int variant) {
+    Arena *a = c->p->arena;
+    if (variant > 3 || (variant > 1 && op != OP_CONCAT && op != OP_BROADCAST && op != OP_TRANSPOSE))
+        return NULL;
+    IrNode *x = variant == 0 ? row(c, DIMS(4, 3)) : pos(c, DIMS(4, 3));
+    switch (op) {
+    case OP_CONCAT:
+        if (variant == 2)
+            return concat(c, 3, (IrNode *[]){row(c, DIMS(5)), always(c, DIMS(2)), row(c, DIMS(9))}, 0);
+        if (variant == 3)
+            return concat(c, 3, (IrNode *[]){pos(c, DIMS(2, 3)), row(c, DIMS(2, 2)), always(c, DIMS(2, 1))},
+                          1);
+        return concat(c, 2, (IrNode *[]){x, binary(c, OP_MUL, x, x)}, variant);
+    case OP_SLICE:
+        return with(c, op, x, 3, (IrAttr[]){ir_ai("axis", variant), ir_ai("begin", 1), ir_ai("end", 3)});
+    case OP_PAD:
+        return with(c, op, x, 3, (IrAttr[]){ir_ai("axis", variant), ir_ai("before", 2), ir_ai("after", 1)});
+    case OP_RESHAPE: return binary(c, OP_MUL, reshape(c, x, DIMS(2, 6)), row(c, DIMS(6)));
+    case OP_TRANSPOSE: {
+        static const int64_t orders[4][3] = {{2, 0, 1}, {1, 0, 2}, {0, 2, 1}, {2, 1, 0}};
+        IrNode *t = variant % 2 ? pos(c, DIMS(2, 3, 4)) : row(c, DIMS(2, 3, 4));
+        IrAttr at = ir_ail(a, "order", orders[variant], 3);
+        return with(c, op, t, 1, &at);
+    }
+    case OP_GATHER:
+        return with(c, op, x, 2,
+                    (IrAttr[]){ir_ai("axis", variant), ir_ail(a, "indices", (int64_t[]){2, 0, 2, 1, 0}, 5)});
+    case OP_SCATTERADD:
+        return with(c, op, x, 3,
+                    (IrAttr[]){ir_ai("axis", variant),
+                               ir_ail(a, "indices", (int64_t[]){5, 1, 5, 0}, variant ? 3 : 4),
+                               ir_ai("size", 7)});
+    case OP_BROADCAST: {
+        IrAttr shape = ir_ail(a, "shape", (int64_t[]){2, 4, 3}, 3), list = ir_ai("axis", c->list);
+        list.kind = 'x';
+        if (variant == 0) return with(c, op, row(c, DIMS(4, 1)), 1, &shape);
+        if (variant == 1) return with(c, op, pos(c, DIMS(2, 1, 3)), 1, &shape);
+        if (variant == 2) return with(c, op, row(c, DIMS(4, 3)), 2, (IrAttr[]){shape, list});
+        return with(c, op, always(c, DIMS(1, 3)), 1, &shape);
+    }
+    default: return NULL;
+    }
+}
+
+/* ---- reductions ---- */
+
+static IrNode *reduce_case(Case *c, IrOp op, int variant) {
+    switch (op) {
+    case OP_SUM:
+    case OP_MAXR: {
+        if (variant > 3) return NULL;
+        IrNode *x = variant == 3 ? pos(c, DIMS(17)) : variant == 2 ? pos(c, DIMS(3, 4)) : row(c, DIMS(5, 6));
+        if (variant % 2) x = unary(c, OP_RELU, x); /* equals: several zeros may be the largest */
+        return with(c, op, x, 2,
+                    (IrAttr[]){ir_ai("axis", variant == 1 ? 1 : 0), ir_ab("keep", variant == 2)});
+    }
+    case OP_SOFTMAX: {
+        if (variant > 2) return NULL;
+        IrNode *x = variant == 0 ? row(c, DIMS(9)) : variant == 1 ? row(c, DIMS(4, 5)) : pos(c, DIMS(4, 3));
+        return with(c, op, binary(c, OP_MUL, x, constant(c, 3)), 1,
+                    (IrAttr[]){ir_ai("axis", variant == 1 ? 1 : 0)});
+    }
+    case OP_SEGSUM:
+    case OP_SEGMEAN:
+    case OP_SEGMAX:
+        if (variant > 2) return NULL;
+        return unary(c, op,
+                     variant == 0   ? pos(c, DIMS(5))
+                     : variant == 1 ? pos(c, DIMS(2, 3))
+                                    : unary(c, OP_RELU, pos(c, DIMS(4))));
+    case OP_SUMROWS:
+    case OP_MEANROWS: {
+        if (variant > 1) return NULL;
+        IrNode *sum = unary(c, op, variant == 0 ? row(c, DIMS(6)) : pos(c, DIMS(2, 3)));
+        /* over all rows: kept small, so that the loss is of the size of one */
+        return unary(
+            c, OP_TANH,
+            binary(c, OP_MUL, sum, binary(c, OP_MUL, unary(c, OP_TANH, row(c, DIMS(1))), constant(c, 0.05))));
+    }
+    default: return NULL;
+    }
+}
+
+/* ---- products and normalisation ---- */
+
+static IrNode *matmul_case(Case *c, int variant) {
+    switch (variant) {
+    case 0: return matmul(c, row(c, DIMS(13)), always(c, DIMS(13, 9)), false, false);
+    case 1: return matmul(c, row(c, DIMS(70)), always(c, DIMS(50, 70)), false, true);
+    case 2: return matmul(c, pos(c, DIMS(5)), always(c, DIMS(5, 17)), false, false);
+    case 3: return matmul(c, row(c, DIMS(4, 5)), always(c, DIMS(5, 3)), false, false);
+    case 4: return matmul(c, row(c, DIMS(2, 3, 4)), row(c, DIMS(2, 4, 5)), false, false);
+    case 5: return matmul(c, row(c, DIMS(2, 4, 3)), row(c, DIMS(2, 5, 4)), true, true);
+    case 6: return matmul(c, always(c, DIMS(2, 3)), row(c, DIMS(3, 4)), false, false);
+    case 7: return matmul(c, always(c, DIMS(3, 2)), row(c, DIMS(4, 3)), true, true);
+    case 8: return matmul(c, always(c, DIMS(3, 4)), always(c, DIMS(4, 2)), false, false);
+    case 9: return matmul(c, pos(c, DIMS(3, 4)), row(c, DIMS(4, 2)), false, false);
+    case 10: return matmul(c, row(c, DIMS(3, 6)), always(c, DIMS(7, 6)), false, true);
+    case 11: return matmul(c, row(c, DIMS(6, 3)), always(c, DIMS(6, 2)), true, false);
+    case 12:
+        return unary(c, OP_RELU,
+                     binary(c, OP_ADD, matmul(c, row(c, DIMS(40)), always(c, DIMS(40, 33)), false, false),
+                            always(c, DIMS(33))));
+    case 13: return matmul(c, row(c, DIMS(4, 6)), row(c, DIMS(4, 6)), false, true); /* dot interaction */
+    case 14: return matmul(c, row(c, DIMS(3)), always(c, DIMS(3, 1)), false, false);
+    default: return NULL;
+    }
+}
+
+static IrNode *batchnorm_case(Case *c, int variant) {
+    if (variant > 2) return NULL;
+    IrNode *x = variant == 0 ? row(c, DIMS(7)) : variant == 1 ? pos(c, DIMS(3)) : row(c, DIMS(2, 5));
+    int64_t k = ir_type_width(x->type);
+    IrNode *in[5] = {x, always(c, DIMS(k)), always(c, DIMS(k))};
+    for (int i = 3; i < 5; i++) {
+        int w = new_weight(c, DIMS(k));
+        IrWeight *r = &c->p->weights[w];
+        r->init = i == 3 ? INIT_ZEROS : INIT_ONES;
+        r->running = true;
+        r->trainable = false;
+        in[i] = weight_value(c, w);
+    }
+    return ir_build(&c->b, OP_BATCHNORM, 5, in, 2, (IrAttr[]){ir_af("eps", 1e-3), ir_af("momentum", 0.99)});
+}
+
+/* ---- tables ---- */
+
+static IrNode *table_case(Case *c, IrOp op, int variant) {
+    switch (op) {
+    case OP_ONEHOT: {
+        if (variant > 2) return NULL;
+        IrNode *x = unary(c, op, variant == 1 ? list_id(c, 11) : row_id(c, 23));
+        if (variant == 2) return binary(c, OP_MUL, x, row(c, DIMS(23)));
+        IrNode *w = always(c, DIMS(ir_type_width(x->type), 5));
+        c->p->weights[c->p->n_weights - 1].lazy = true; /* all its uses are products with one-hots */
+        return matmul(c, x, w, false, false);
+    }
+    case OP_EMBED:
+        if (variant == 0) return embed(c, row_id(c, 40), table(c, 40, 5));
+        if (variant == 1) return embed(c, list_id(c, 40), table(c, 40, 16));
+        if (variant == 2) { /* one table, three uses */
+            IrNode *t = table(c, 60, 3);
+            IrNode *all = binary(c, OP_MUL, embed(c, row_id(c, 60), t), embed(c, row_id(c, 60), t));
+            return binary(c, OP_ADD, all, embed(c, list_id(c, 60), t));
+        }
+        if (variant == 3)
+            return unary(c, OP_SQUARE, embed(c, row_id(c, 30), always(c, DIMS(30, 4)))); /* no table */
+        return NULL;
+    case OP_EMBEDPOOL: {
+        if (variant > 2) return NULL;
+        IrNode *t = table(c, 50, 6), *l = list_id(c, 50);
+        IrNode *v = embed_pool(c, l, t, variant == 1 ? "mean" : "sum");
+        if (variant < 2) return v;
+        return concat(c, 4,
+                      (IrNode *[]){v, embed_pool(c, l, t, "mean"), embed(c, row_id(c, 50), t),
+                                   unary(c, OP_SEGMAX, embed(c, l, t))},
+                      0);
+    }
+    default: return NULL;
+    }
+}
+
+/* ---- sources ---- */
+
+static IrNode *source_case(Case *c, IrOp op, int variant) {
+    IrAttr at[2] = {ir_ai("axis", c->list)};
+    at[0].kind = 'x';
+    if (op == OP_CONST && variant == 0) {
+        double v[6] = {1, -2, 0.5, 3, 0, 1.25};
+        at[0] = ir_afl(c->p->arena, "value", v, 6);
+        at[1] = ir_ail(c->p->arena, "shape", (int64_t[]){2, 3}, 2);
+        return binary(c, OP_MUL, ir_build(&c->b, op, 0, NULL, 2, at), row(c, DIMS(2, 3)));
+    }
+    if (variant > 0) return NULL;
+    switch (op) {
+    case OP_WEIGHT: return always(c, DIMS(4, 3));
+    case OP_COLUMN: return read_column(c, "alone", COL_FLOAT, -1);
+    case OP_INVROWS: return binary(c, OP_MUL, ir_build(&c->b, op, 0, NULL, 0, NULL), row(c, DIMS(5)));
+    case OP_SEGLEN: {
+        IrNode *used = unary(c, OP_SEGSUM, pos(c, DIMS(2))); /* the axis must be read by something */
+        return binary(c, OP_MUL, ir_build(&c->b, op, 0, NULL, 1, at), used);
+    }
+    default: return NULL;
+    }
+}
+
+/* ---- the program around ---- */
+
+/* One number a row of a value of any shape and life: each element weighs differently. */
+static IrNode *to_number(Case *c, IrNode *v) {
+    if (!v) return NULL;
+    if (v->type.live == LIVE_POS) v = unary(c, OP_SEGSUM, v);
+    int64_t size = ir_type_size(v->type);
+    double *pattern = ARENA_ARRAY(c->p->arena, double, size);
+    for (int64_t i = 0; i < size; i++)
+        pattern[i] = (double)(i % 7 + 1) / (double)(4 * size) * (i % 3 ? 1 : -1);
+    IrAttr at[2] = {ir_afl(c->p->arena, "value", pattern, (int)size), ir_ail(c->p->arena, "shape", &size, 1)};
+    IrNode *weighed = binary(c, OP_MUL, reshape(c, v, 1, &size), ir_build(&c->b, OP_CONST, 0, NULL, 2, at));
+    IrNode *sum = with(c, OP_SUM, weighed, 2, (IrAttr[]){ir_ai("axis", 0), ir_ab("keep", true)});
+    if (sum && sum->type.live < LIVE_ROW) { /* differs by row all the same */
+        IrNode *x0 =
+            with(c, OP_SLICE, c->x, 3, (IrAttr[]){ir_ai("axis", 0), ir_ai("begin", 0), ir_ai("end", 1)});
+        sum = binary(c, OP_MUL, sum, binary(c, OP_ADD, x0, constant(c, 1)));
+    }
+    return sum;
+}
+
+static void root(Case *c, IrOp op, IrNode *x, const char *name) {
+    IrAttr at = ir_as("name", name);
+    ir_build(&c->b, op, 1, &x, 1, &at);
+}
+
+static void metrics(Case *c, IrNode *p) {
+    IrNode *number = read_column(c, "group", COL_INT, -1);
+    IrNode *key = unary(c, OP_KEY, number);
+    IrNode *in[3] = {p, c->y, key};
+    for (int by = 0; by < 2; by++)
+        ir_build(&c->b, OP_METRIC, 2 + by, in, 4,
+                 (IrAttr[]){ir_as("kind", by ? "gauc" : "auc"), ir_as("name", "p"), ir_ab("where", false),
+                            ir_ab("by", by)});
+}
+
+static IrProgram *finish(Case *c, IrNode *value, const IrOptimizer *opt) {
+    IrNode *v = to_number(c, value);
+    if (!v) return NULL;
+    IrNode *p = unary(c, OP_SIGMOID, v);
+    root(c, OP_PREDICT, p, "p");
+    root(c, OP_LOSS, unary(c, OP_SQUARE, binary(c, OP_SUB, v, c->y)), "loss");
+    metrics(c, p);
+    ARENA_PUSH(c->p->arena, c->p->opts, c->p->n_opts, c->p->cap_opts, *opt);
+    for (int i = 0; i < c->p->n_weights; i++)
+        c->p->weights[i].optimizer = c->p->weights[i].trainable ? 0 : -1;
+    ir_mark_used(c->p);
+    ir_renumber(c->p);
+    return c->p->diag->errors ? NULL : c->p;
+}
+
+static Case begin(Arena *a, Diag *d, const char *name) {
+    IrProgram *p = ir_program_new(a, d);
+    p->name = name;
+    p->source = "case.ctr";
+    p->input.separator = ',';
+    p->batch = OP_CASE_BATCH;
+    p->epochs = 1;
+    p->seed = 5;
+    IrFunc *f = ir_func_new(p, "model");
+    Case c = {.p = p, .b = {.p = p, .body = &f->body}};
+    c.y = read_column(&c, "y", COL_LABEL, -1);
+    p->input.columns[0].unit_label = true;
+    IrNode *x[3];
+    for (int i = 0; i < 3; i++) x[i] = read_column(&c, arena_printf(a, "x%d", i), COL_FLOAT, -1);
+    c.x = concat(&c, 3, x, 0);
+    c.list = axis(&c, "h", 0);
+    return c;
+}
+
+static IrNode *value_of(Case *c, IrOp op, int variant) {
+    switch (ir_ops[op].cls) {
+    case CLASS_SRC: return source_case(c, op, variant);
+    case CLASS_EW: return ir_ops[op].max_in == 1 ? unary_case(c, op, variant) : binary_case(c, op, variant);
+    case CLASS_MOVE: return move_case(c, op, variant);
+    case CLASS_RED: return reduce_case(c, op, variant);
+    case CLASS_TAB: return table_case(c, op, variant);
+    case CLASS_PROD: return op == OP_MATMUL ? matmul_case(c, variant) : NULL;
+    case CLASS_NORM: return op == OP_BATCHNORM ? batchnorm_case(c, variant) : NULL;
+    default: return NULL;
+    }
+}
+
+IrProgram *op_case(Arena *a, Diag *d, IrOp op, int variant) {
+    IrOptimizer sgd = {.kind = OPT_SGD, .lr = {.kind = SCHED_CONST, .lr = 0.1}};
+    Case c = begin(a, d, ir_ops[op].text);
+    IrNode *v = value_of(&c, op, variant);
+    return v || d->errors ? finish(&c, v, &sgd) : NULL;
+}
+
+/* ---- optimizers ---- */
+
+static const struct {
+    const char *what;
+    IrOptimizer o;
+} optimizers[] = {
+    {"sgd, l2", {.kind = OPT_SGD, .l2 = 0.1}},
+    {"sgd, clip_norm", {.kind = OPT_SGD, .clip_norm = 0.05}},
+    {"sgd, l2, clip_norm", {.kind = OPT_SGD, .l2 = 0.1, .clip_norm = 0.05}},
+    {"momentum", {.kind = OPT_MOMENTUM, .momentum = 0.9}},
+    {"adagrad", {.kind = OPT_ADAGRAD, .init = 0.1}},
+    {"adagrad_decay", {.kind = OPT_ADAGRAD_DECAY, .init = 0.001, .every = 2, .rate = 0.5}},
+    {"rmsprop", {.kind = OPT_RMSPROP, .rho = 0.9, .eps = 1e-10}},
+    {"adam", {.kind = OPT_ADAM, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-2}},
+    {"adam, exact", {.kind = OPT_ADAM, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-2, .exact = true}},
+    {"adam, exact, l2",
+     {.kind = OPT_ADAM, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-2, .exact = true, .l2 = 0.1}},
+    {"adam, clip_norm", {.kind = OPT_ADAM, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-2, .clip_norm = 0.05}},
+    {"adam_async", {.kind = OPT_ADAM_ASYNC, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-2}},
+    {"ftrl", {.kind = OPT_FTRL, .init = 0.1, .l1_ftrl = 0.002, .l2_ftrl = 0.1}},
+};
+static const struct {
+    const char *what;
+    IrSched s;
+} schedules[] = {
+    {"exponential", {.kind = SCHED_EXPONENTIAL, .lr = 0.1, .rate = 0.5, .every = 2}},
+    {"cosine", {.kind = SCHED_COSINE, .lr = 0.1, .steps = 4, .end = 0.01}},
+    {"piecewise",
+     {.kind = SCHED_PIECEWISE, .at = (double[]){1, 3}, .values = (double[]){0.1, 0.05, 0.2}, .n = 2}},
+    {"warmup", {.kind = SCHED_WARMUP, .steps = 3, .then = &(IrSched){.kind = SCHED_CONST, .lr = 0.1}}},
+};
+
+/* A dense weight, a table that is looked up by row and pooled along a list, one that is large, a lazy weight.
+ */
+static IrNode *trained_things(Case *c) {
+    IrNode *t = table(c, 90, 4), *large = table(c, 1100000, 2);
+    IrNode *onehot = unary(c, OP_ONEHOT, row_id(c, 30)), *lazy = always(c, DIMS(30, 3));
+    c->p->weights[c->p->n_weights - 1].lazy = true;
+    return concat(c, 5,
+                  (IrNode *[]){row(c, DIMS(6)), embed(c, row_id(c, 90), t),
+                               embed_pool(c, list_id(c, 90), t, "mean"), embed(c, row_id(c, 1100000), large),
+                               matmul(c, onehot, lazy, false, false)},
+                  0);
+}
+
+IrProgram *op_case_optimizer(Arena *a, Diag *d, int variant, const char **what) {
+    enum { N_OPT = sizeof optimizers / sizeof *optimizers, N_SCHED = sizeof schedules / sizeof *schedules };
+    if (variant >= N_OPT + N_SCHED) return NULL;
+    IrOptimizer o = {.kind = OPT_SGD};
+    if (variant < N_OPT) {
+        o = optimizers[variant].o;
+        o.lr = (IrSched){.kind = SCHED_CONST, .lr = 0.1};
+        *what = optimizers[variant].what;
+    } else {
+        o.lr = schedules[variant - N_OPT].s;
+        *what = schedules[variant - N_OPT].what;
+    }
+    Case c = begin(a, d, "optimizer");
+    return finish(&c, unary(&c, OP_TANH, trained_things(&c)), &o);
+}

@@ -1,0 +1,403 @@
+/* Compiled code against the reference interpreter, op by op: each case of op_cases.h is compiled without and
+ * with the exact passes, run by the runtime over ragged batches (full, short, a single row, all lists empty,
+ * long lists) at 1, 2 and 3 threads, and must give the same bits at each, and what the interpreter gives up
+ * to fp32's rounding: losses, predictions, weights and optimizer slots. At the end every op must have been
+ * met in what was compiled. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "backend/backend.h"
+#include "backend/interp.h"
+#include "runtime/exec.h"
+#include "tests/tools/batch_bridge.h"
+#include "tests/tools/jit.h"
+#include "tests/tools/op_cases.h"
+#include "tests/tools/random_batch.h"
+
+static bool met[OP_COUNT]; /* in a function that was compiled */
+static int cases_run;
+
+/* ---- what a run leaves behind: numbers in a fixed order, in labelled parts ---- */
+
+typedef struct {
+    double *v;
+    size_t n, cap;
+    struct {
+        char label[80];
+        size_t begin;
+    } * part;
+    size_t n_parts, cap_parts;
+} Trace;
+
+static void trace_part(Trace *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void trace_part(Trace *t, const char *fmt, ...) {
+    if (t->n_parts == t->cap_parts)
+        t->part = realloc(t->part, sizeof *t->part * (t->cap_parts = 2 * t->cap_parts + 64));
+    if (!t->part) abort();
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(t->part[t->n_parts].label, sizeof t->part->label, fmt, ap);
+    va_end(ap);
+    t->part[t->n_parts++].begin = t->n;
+}
+
+static void trace_add(Trace *t, double v) {
+    if (t->n == t->cap) t->v = realloc(t->v, sizeof *t->v * (t->cap = 2 * t->cap + 1024));
+    if (!t->v) abort();
+    t->v[t->n++] = v;
+}
+
+static void trace_floats(Trace *t, const float *v, size_t n) {
+    for (size_t i = 0; i < n; i++) trace_add(t, v[i]);
+}
+
+static void trace_free(Trace *t) {
+    free(t->v);
+    free(t->part);
+}
+
+/* ---- a case's batches ---- */
+
+static const struct {
+    uint32_t rows;
+    RandomLists lists;
+} shapes[] = {{OP_CASE_BATCH, LISTS_MIXED}, {7, LISTS_MIXED}, {1, LISTS_MIXED}, {64, LISTS_EMPTY},
+              {OP_CASE_BATCH, LISTS_LONG},  {33, LISTS_MIXED}};
+enum { STEPS = sizeof shapes / sizeof *shapes };
+
+typedef struct {
+    char name[120];
+    IrProgram *p;
+    const RtModel *m;
+    const RtProgram *program;
+    RtBatch *batch[STEPS];
+} Run;
+
+enum { SAMPLE = 1 << 16 }; /* of a larger table the touched rows are compared */
+
+/* ---- by the compiled program ---- */
+
+static void trace_rows(Trace *t, RtTables *tables, const RtWeight *w, int number) {
+    uint64_t n = rt_tables_rows(tables, number), width = rt_tables_width(tables, number);
+    uint32_t *ids = n > SAMPLE ? rt_tables_touched_ids(tables, number, &n) : NULL;
+    float *row = malloc(sizeof *row * width);
+    for (int part = 0; part <= w->n_slots; part++) {
+        trace_part(t, "%s%s%s", w->name, part ? "/" : "", part ? w->slots[part - 1] : "");
+        for (uint64_t i = 0; i < n; i++) {
+            rt_tables_get_row(tables, number, ids ? ids[i] : (uint32_t)i, part, row);
+            trace_floats(t, row, width);
+        }
+    }
+    free(row);
+    free(ids);
+}
+
+static void trace_weights(Trace *t, RtTables *tables, const RtModel *m) {
+    for (int i = 0; i < m->n_weights; i++) {
+        const RtWeight *w = &m->weights[i];
+        if (w->sparse) {
+            trace_rows(t, tables, w, i);
+            continue;
+        }
+        for (int part = 0; part <= w->n_slots; part++) {
+            trace_part(t, "%s%s%s", w->name, part ? "/" : "", part ? w->slots[part - 1] : "");
+            trace_floats(t, rt_tables_dense(tables, i, part), w->size > 10 * SAMPLE ? SAMPLE : w->size);
+        }
+    }
+}
+
+static void trace_outputs(Trace *t, const RtExec *x, int function, uint32_t rows, int step) {
+    for (int k = 0; k < x->m->n_predictions; k++) {
+        trace_part(t, "step %d: prediction %s", step, x->m->predictions[k].name);
+        trace_floats(t, rt_exec_output(x, function, x->m->predictions[k].output[function]), rows);
+    }
+}
+
+static void run_compiled(const Run *r, uint32_t threads, Trace *t) {
+    char err[512];
+    RtTables *tables = rt_tables_new(r->m, (uint64_t)r->p->seed, err, sizeof err);
+    RtExec *x = tables ? rt_exec_new(r->m, tables, threads, err, sizeof err) : NULL;
+    if (!x) fail_msg("%s: %s", r->name, err);
+    for (int s = 0; s < STEPS; s++) {
+        RtBatch *b = r->batch[s];
+        random_batch_bind(b, tables, true);
+        rt_exec_batch(x, b);
+        if (!rt_exec_run(x, RT_TRAIN, (RtStepFn)r->program->train))
+            fail_msg("%s: step %d: loss %g", r->name, s, (double)x->loss);
+        trace_part(t, "step %d: loss", s);
+        trace_add(t, x->loss);
+        trace_outputs(t, x, RT_TRAIN, b->rows, s);
+    }
+    for (int f = RT_EVAL; f <= RT_PREDICT; f++)
+        for (int s = 0; s < STEPS; s++) {
+            random_batch_bind(r->batch[s], tables, false);
+            rt_exec_batch(x, r->batch[s]);
+            rt_exec_run(x, f, (RtStepFn)(f == RT_EVAL ? r->program->eval : r->program->predict));
+            trace_part(t, "%s %d: loss", f == RT_EVAL ? "eval" : "predict", s);
+            if (f == RT_EVAL) trace_add(t, x->loss);
+            trace_outputs(t, x, f, r->batch[s]->rows, s);
+        }
+    trace_weights(t, tables, r->m);
+    rt_exec_free(x);
+    rt_tables_free(tables);
+}
+
+/* ---- by the interpreter ---- */
+
+static void trace_interp_outputs(Trace *t, const Interp *it, const Run *r, const char *func, int step) {
+    const IrFunc *f = ir_func(r->p, func);
+    for (int k = 0; k < r->m->n_predictions; k++)
+        for (int i = 0; i < f->body.n; i++) {
+            const IrNode *n = f->body.nodes[i];
+            if (n->op != OP_PREDICT || strcmp(ir_attr_s(n, "name"), r->m->predictions[k].name) != 0) continue;
+            const InterpValue *v = interp_value(it, n);
+            trace_part(t, "step %d: prediction %s", step, r->m->predictions[k].name);
+            for (int64_t e = 0; e < v->count * v->size; e++) trace_add(t, v->v[e]);
+        }
+}
+
+/* The same elements of each weight as in trace_weights; which rows were touched is taken from the batches. */
+static void trace_interp_weights(Trace *t, Interp *it, const Run *r) {
+    for (int w = 0; w < r->m->n_weights; w++) {
+        const RtWeight *rw = &r->m->weights[w];
+        uint64_t rows = rw->rank ? (uint64_t)rw->dim[0] : 1, width = rw->size / rows;
+        bool sampled = rw->sparse && rows > SAMPLE;
+        char *touched = calloc(rows, 1);
+        for (int s = 0; sampled && s < STEPS; s++)
+            for (uint32_t i = 0; i < r->batch[s]->tables[w].n; i++)
+                touched[((const uint32_t *)r->batch[s]->tables[w].id)[i]] = 1;
+        for (int part = 0; part <= rw->n_slots; part++) {
+            const double *v = part ? interp_slot(it, w, part - 1) : interp_weight(it, w);
+            trace_part(t, "%s%s%s", rw->name, part ? "/" : "", part ? rw->slots[part - 1] : "");
+            uint64_t whole = rw->size > 10 * SAMPLE ? SAMPLE : rw->size;
+            for (uint64_t i = 0; i < (sampled ? rw->size : whole); i++)
+                if (!sampled || touched[i / width]) trace_add(t, v[i]);
+        }
+        free(touched);
+    }
+}
+
+static void run_interpreter(const Run *r, Trace *t) {
+    Interp *it = interp_new(r->p, (uint64_t)r->p->seed);
+    for (int w = 0; w < r->m->n_weights; w++) {
+        const RtWeight *rw = &r->m->weights[w];
+        float *v = malloc(sizeof *v * rw->size);
+        rt_init_values(rw, (uint64_t)r->p->seed, 0, rw->size, v);
+        for (uint64_t i = 0; i < rw->size; i++) interp_weight(it, w)[i] = (double)v[i];
+        free(v);
+    }
+    Bridge *bridge = bridge_new(r->p, r->m);
+    for (int s = 0; s < STEPS; s++) {
+        if (!interp_run(it, "train", bridge_batch(bridge, r->batch[s])))
+            fail_msg("%s: the interpreter failed", r->name);
+        trace_part(t, "step %d: loss", s);
+        trace_add(t, interp_loss(it));
+        trace_interp_outputs(t, it, r, "train", s);
+    }
+    for (int f = 0; f < 2; f++)
+        for (int s = 0; s < STEPS; s++) {
+            const char *func = f == 0 ? "eval" : "predict";
+            if (!interp_run(it, func, bridge_batch(bridge, r->batch[s])))
+                fail_msg("%s: the interpreter failed", r->name);
+            trace_part(t, "%s %d: loss", func, s);
+            if (f == 0) trace_add(t, interp_loss(it));
+            trace_interp_outputs(t, it, r, func, s);
+        }
+    trace_interp_weights(t, it, r);
+    bridge_free(bridge);
+    interp_free(it);
+}
+
+/* ---- comparing ---- */
+
+static const char *label_at(const Trace *t, size_t i, size_t *within) {
+    size_t k = 0;
+    while (k + 1 < t->n_parts && t->part[k + 1].begin <= i) k++;
+    *within = i - t->part[k].begin;
+    return t->part[k].label;
+}
+
+static void same_bits(const Run *r, const Trace *a, const Trace *b, uint32_t threads) {
+    size_t within;
+    assert_int_equal(a->n, b->n);
+    for (size_t i = 0; i < a->n; i++)
+        if (memcmp(&a->v[i], &b->v[i], sizeof(double)) != 0) {
+            const char *label = label_at(a, i, &within);
+            fail_msg("%s: %s [%zu]: 1 thread: %.9g, %u threads: %.9g", r->name, label, within, a->v[i],
+                     threads, b->v[i]);
+        }
+}
+
+/* Up to fp32's rounding, which is relative to the largest value of a part. */
+static void close_to(const Run *r, const Trace *got, const Trace *want) {
+    if (got->n != want->n || got->n_parts != want->n_parts)
+        fail_msg("%s: expected %zu values, found %zu", r->name, want->n, got->n);
+    for (size_t k = 0; k < want->n_parts; k++) {
+        size_t begin = want->part[k].begin, end = k + 1 < want->n_parts ? want->part[k + 1].begin : want->n;
+        double most = 0;
+        assert_string_equal(want->part[k].label, got->part[k].label);
+        for (size_t i = begin; i < end; i++) most = fmax(most, fabs(want->v[i]));
+        for (size_t i = begin; i < end; i++)
+            if (!(fabs(got->v[i] - want->v[i]) <= 5e-5 * most + 2e-6))
+                fail_msg("%s: %s [%zu]: interpreter: %.9g, compiled: %.9g", r->name, want->part[k].label,
+                         i - begin, want->v[i], got->v[i]);
+    }
+}
+
+/* ---- running a case ---- */
+
+static void mark_met(const IrBody *b) {
+    for (int i = 0; i < b->n; i++) {
+        met[b->nodes[i]->op] = true;
+        if (b->nodes[i]->body) mark_met(b->nodes[i]->body);
+    }
+}
+
+static void run_all(Run *r) {
+    Trace one = {0}, want = {0};
+    uint64_t rng = 12345;
+    for (int s = 0; s < STEPS; s++)
+        r->batch[s] = random_batch_new(r->m, &rng, shapes[s].rows, shapes[s].lists);
+    run_compiled(r, 1, &one);
+    for (uint32_t threads = 2; threads <= 3; threads++) {
+        Trace more = {0};
+        run_compiled(r, threads, &more);
+        same_bits(r, &one, &more, threads);
+        trace_free(&more);
+    }
+    run_interpreter(r, &want);
+    close_to(r, &one, &want);
+    for (int s = 0; s < STEPS; s++) random_batch_free(r->batch[s]);
+    trace_free(&one);
+    trace_free(&want);
+}
+
+static void run_case(IrProgram *p, int level, const char *name) {
+    Run r = {.p = p};
+    char err[512];
+    PassOptions o = {.level = level, .out = stdout};
+    snprintf(r.name, sizeof r.name, "%s -O%d", name, level);
+    if (getenv("CTRC_TEST_VERBOSE")) fprintf(stderr, "%s\n", r.name);
+    if (!backend_target(p->diag, "native", &o.target) || !pass_run_all(p, &o) || !ir_verify(p))
+        fail_msg("%s: the passes failed", r.name);
+    if (getenv("CTRC_TEST_PRINT")) ir_print(p, stderr);
+    for (int i = 0; i < p->n_funcs; i++) mark_met(&p->funcs[i]->body);
+    Jit *j = jit_new(p, "native", level, err, sizeof err);
+    if (!j) fail_msg("%s: %s", r.name, err);
+    RtModel *m = jit_model(j, err, sizeof err);
+    if (!m) fail_msg("%s: %s", r.name, err);
+    r.m = m;
+    r.program = jit_program(j);
+    run_all(&r);
+    rt_model_free(m);
+    jit_free(j);
+    cases_run++;
+}
+
+/* CTRC_TEST_CASE=text: only the cases whose name begins so. */
+static bool wanted(const char *name) {
+    const char *only = getenv("CTRC_TEST_CASE");
+    return !only || strncmp(name, only, strlen(only)) == 0;
+}
+
+static const int levels[] = {0, 2};
+
+/* Builds a case anew for each level, as passes rewrite it in place. False: there is no such variant. */
+static bool run_op(IrOp op, int variant) {
+    char name[100];
+    snprintf(name, sizeof name, "%s variant %d", ir_ops[op].text, variant);
+    for (size_t l = 0; l < 2; l++) {
+        Arena *a = arena_new();
+        Diag *d = diag_new(a, stderr);
+        IrProgram *p = op_case(a, d, op, variant);
+        if (d->errors) fail_msg("%s: the case is wrong", name);
+        if (p && wanted(name)) run_case(p, levels[l], name);
+        arena_free(a);
+        if (!p) return false;
+    }
+    return true;
+}
+
+static void ops_of_class(IrClass cls) {
+    for (int op = 0; op < OP_COUNT; op++)
+        for (int variant = 0; ir_ops[op].cls == cls && run_op((IrOp)op, variant);) variant++;
+}
+
+static void test_sources(void **state) {
+    (void)state;
+    ops_of_class(CLASS_SRC);
+}
+static void test_elementwise(void **state) {
+    (void)state;
+    ops_of_class(CLASS_EW);
+}
+static void test_moves(void **state) {
+    (void)state;
+    ops_of_class(CLASS_MOVE);
+}
+static void test_reductions(void **state) {
+    (void)state;
+    ops_of_class(CLASS_RED);
+}
+static void test_products(void **state) {
+    (void)state;
+    ops_of_class(CLASS_PROD);
+}
+static void test_norms(void **state) {
+    (void)state;
+    ops_of_class(CLASS_NORM);
+}
+static void test_tables(void **state) {
+    (void)state;
+    ops_of_class(CLASS_TAB);
+}
+
+static void test_optimizers(void **state) {
+    (void)state;
+    bool more = true;
+    for (int variant = 0; more; variant++)
+        for (size_t l = 0; l < 2 && more; l++) {
+            Arena *a = arena_new();
+            Diag *d = diag_new(a, stderr);
+            const char *what;
+            char name[100];
+            IrProgram *p = op_case_optimizer(a, d, variant, &what);
+            more = p;
+            if (d->errors) fail_msg("optimizer case %d is wrong", variant);
+            if (p) snprintf(name, sizeof name, "optimizer %s", what);
+            if (p && wanted(name)) run_case(p, levels[l], name);
+            arena_free(a);
+        }
+}
+
+/* Ops that no generated code computes: the reader's (its own tests cover them) and batchnorm as the frontend
+ * writes it, which differentiate takes apart. */
+static bool not_compiled(IrOp op) { return ir_ops[op].cls == CLASS_READ || op == OP_BATCHNORM; }
+
+static void test_every_op_was_met(void **state) {
+    (void)state;
+    if (getenv("CTRC_TEST_CASE")) skip();
+    for (int op = 0; op < OP_COUNT; op++)
+        if (!met[op] && !not_compiled((IrOp)op))
+            fail_msg("op '%s' was in none of %d cases", ir_ops[op].text, cases_run);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sources),
+        cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_moves),
+        cmocka_unit_test(test_reductions),
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_optimizers),
+        cmocka_unit_test(test_every_op_was_met),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
