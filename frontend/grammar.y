@@ -19,7 +19,11 @@ static void yyerror(const YYLTYPE *at, Parser *p, const char *message);
         }                                                                                                      \
     } while (0)
 #define YYMAXDEPTH 10000 /* nesting is limited to 200 long before */
-#define PUSH(list, value) ARENA_PUSH(p->a, (list).v, (list).n, (list).cap, (value))
+#define PUSH(list, value)                                                                                      \
+    do {                                                                                                       \
+        build_count(p, p->last.span);                                                                          \
+        ARENA_PUSH(p->a, (list).v, (list).n, (list).cap, (value));                                             \
+    } while (0)
 #define PUSH_NAME(list, w)                                                                                     \
     do {                                                                                                       \
         PUSH(list, (w).s);                                                                                     \

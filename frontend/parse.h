@@ -35,7 +35,7 @@ typedef struct Parser {
     Diag *d;
     int file;
     AstBlock *result;
-    int nodes;    /* made so far, for AST_MAX_NODES */
+    int nodes;    /* and entries of lists made so far, for AST_MAX_NODES */
     bool stopped; /* a limit was passed: say nothing more and let the grammar see the end of the file */
 
     /* scanner */
@@ -68,7 +68,7 @@ void scanner_next(Parser *p, Token *out); /* kind YYEOF at the end, YYerror afte
 /* ---- tokens.c ---- */
 const Token *tokens_next(Parser *p);
 void tokens_recover(Parser *p); /* the grammar met an error at p->last */
-const BracketFrame *tokens_open_bracket(const Parser *p); /* innermost, NULL if none */
+const Token *tokens_peek(Parser *p); /* the raw token behind p->last */
 
 /* ---- syntax_error.c ---- */
 /* expected: names of grammar symbols, as grammar.y's %token lines have them. */
@@ -87,6 +87,7 @@ typedef struct { Word word; ArgList args; Span span; } ColumnOption;
 typedef struct { ColumnOption *v; int n, cap; } OptionList;
 
 void parse_stop(Parser *p, Span at, const char *hint, const char *message); /* reports, then stops */
+void build_count(Parser *p, Span at);                                      /* one more node or list entry */
 Span span_join(Span from, Span to);
 AstExpr *build_expr(Parser *p, AstExprKind kind, Span span);
 AstExpr *build_name(Parser *p, Word w);

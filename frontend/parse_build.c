@@ -14,16 +14,16 @@ Span span_join(Span from, Span to) {
     return from;
 }
 
-static void count_node(Parser *p, Span span) {
+void build_count(Parser *p, Span span) {
     if (++p->nodes > AST_MAX_NODES)
         parse_stop(p, span, "long lists of values belong in a file: vocab(c, file = \"…\")",
-                   "the file is too large: more than 1000000 expressions and statements");
+                   "the file is too large: more than 1000000 values, names and statements");
 }
 
 /* ---- expressions ---- */
 
 AstExpr *build_expr(Parser *p, AstExprKind kind, Span span) {
-    count_node(p, span);
+    build_count(p, span);
     AstExpr *e = ARENA_NEW(p->a, AstExpr);
     e->kind = kind;
     e->span = span;
@@ -124,7 +124,7 @@ AstExpr *build_pipe(Parser *p, Span span, AstExpr *value, AstExpr *into) {
 /* ---- statements ---- */
 
 AstStmt *build_stmt(Parser *p, AstStmtKind kind, Span span, Word name) {
-    count_node(p, span);
+    build_count(p, span);
     AstStmt *s = ARENA_NEW(p->a, AstStmt);
     s->kind = kind;
     s->span = span;
@@ -201,7 +201,7 @@ static void check_kind(Parser *p, const AstColumn *c, ArgList args, Span args_sp
 
 AstColumn build_column(Parser *p, Span span, Word name, Word kind, ArgList args, OptionList options,
                        AstExpr *initial) {
-    count_node(p, span);
+    build_count(p, span);
     AstColumn c = {.name = name.s, .span = span, .name_span = name.span, .kind = kind.s, .kind_span = kind.span,
                    .skip_args = args.v, .n_skip_args = args.n, .initial = initial};
     check_kind(p, &c, args, kind.span);

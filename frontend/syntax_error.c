@@ -41,13 +41,26 @@ static bool is_operator(int kind) {
     return false;
 }
 
+static bool found_end_of_file(const Token *t) {
+    return t->kind == YYEOF || (t->kind == END && t->len == 0 && t->text[0] == 0);
+}
+
 /* What may follow, a handful of descriptions at most. */
 static int describe_expected(const Expected *e, const char *out[], int most) {
     static const char *const single[] = {"','", "'='", "')'", "']'", "'{'", "'('", "'}'", "'for'", "'in'", "'if'",
                                          "'beside'", "string", "end of line", "end of file"};
     const Parser *p = e->p;
     int n = 0;
-    bool value = expects(e, "number"), statement = expects(e, "'model'"), operators = expects(e, "'+'");
+    bool value = expects(e, "number"), statement = expects(e, "'model'");
+    bool operators = expects(e, "'+'") || expects(e, "'|>'"), list = expects(e, "','");
+    if (p->before.kind == PIPE) {
+        out[n++] = "a name or a call";
+        return n;
+    }
+    if (found_end_of_file(&p->last) && expects(e, "'}'")) {
+        out[n++] = "'}'";
+        return n;
+    }
     if (statement && value) {
         out[n++] = "a statement";
     } else if (statement) {
@@ -63,7 +76,10 @@ static int describe_expected(const Expected *e, const char *out[], int most) {
     for (size_t i = 0; i < sizeof single / sizeof *single; i++) {
         bool starts_value = !strcmp(single[i], "'('") && (value || operators);
         bool part = !strcmp(single[i], "string") && value;
-        if (!expects(e, single[i]) || starts_value || part || (value && single[i][1] == '[')) continue;
+        /* of `f(a` and of `x` at a statement's start, the one way to go on that is meant most often */
+        bool rare = list && ((!strcmp(single[i], "'='") && expects(e, "')'")) ||
+                             (!strcmp(single[i], "','") && expects(e, "end of line")));
+        if (!expects(e, single[i]) || starts_value || part || rare) continue;
         if (n == most) return most + 1;
         out[n++] = !strcmp(single[i], "string") ? "a string in double quotes" : single[i];
     }
@@ -72,7 +88,7 @@ static int describe_expected(const Expected *e, const char *out[], int most) {
 }
 
 static const char *describe_found(Parser *p, const Token *t) {
-    if (t->kind == YYEOF || (t->kind == END && t->len == 0 && t->text[0] == 0)) return "end of file";
+    if (found_end_of_file(t)) return "end of file";
     if (t->kind == END && t->text[0] == '\n') return "end of line";
     int shown = (int)(t->len > 40 ? 40 : t->len);
     while (shown > 0 && (size_t)shown < t->len && ((unsigned char)t->text[shown] & 0xC0) == 0x80) shown--;
@@ -97,7 +113,6 @@ static const char *foreign_word(const Token *t) {
         {"const", "a name is bound by 'x = …'"}, {"auto", "a name is bound by 'x = …'"},
         {"from", "a file is brought in by 'import \"file.ctr\"'"},
         {"beside", "'beside' stands on the line of the '}' before it"},
-        {"is", "write '==' or '!='"}, {"print", "ctrc --emit=ir shows what was built"},
     };
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
         if (is_name(t, hints[i].word)) return hints[i].hint;
@@ -105,46 +120,61 @@ static const char *foreign_word(const Token *t) {
 }
 
 static const char *reserved_hint(Parser *p, const Expected *e, const Token *t) {
-    if (t->kind == ELSE) {
-        if (p->before.kind == END) return "'else' stands on the line of the '}' before it";
-        return "'if' and 'else' choose statements: if c { x = a } else { x = b }";
-    }
-    if (t->kind == IF && p->last.kind == IF && p->before.kind == ELSE) return "write else { if … { … } }";
-    if (t->kind == IF && !expects(e, "name")) return "'if' and 'else' choose statements: if c { x = a } else { x = b }";
-    if (t->kind == IN && p->before.kind == NOT) return NULL;
-    if (expects(e, "name") || in_columns(p))
+    static const char *const choose = "'if' and 'else' choose statements: if c { x = a } else { x = b }";
+    if (t->kind == ELSE && p->before.kind == END) return "'else' stands on the line of the '}' before it";
+    if (t->kind == ELSE) return choose;
+    if (t->kind == IF && p->before.kind == ELSE) return "write else { if … { … } }";
+    if (t->kind == IF && !expects(e, "name")) return choose;
+    if (t->kind == FOR && p->before.kind == '[') return "the value comes first: [f(x) for x in list]";
+    bool name = expects(e, "name") && (!expects(e, "number") || tokens_peek(p)->kind == '=');
+    if (name || (in_columns(p) && p->last_opened))
         return arena_printf(p->a, "'%.*s' is a reserved word, a name must be another", (int)t->len, t->text);
     return NULL;
 }
 
+/* A bracket that was never closed shows where the next line goes on as if it had been. */
 static const char *bracket_hint(Parser *p, const Expected *e, const Token *t) {
-    const BracketFrame *f = tokens_open_bracket(p);
-    if ((t->kind == '(' || t->kind == '[' || t->kind == '{') && f)
-        f = p->n_frames > 1 ? &p->frames[p->n_frames - 2] : NULL;
-    bool closer = t->kind == ')' || t->kind == ']' || t->kind == '}' || (t->kind == END && t->text[0] == '}');
-    if (closer && (!f || t->kind == END)) return arena_printf(p->a, "no '%c' is open here",
-                                           t->kind == ')' ? '(' : t->kind == ']' ? '[' : '{');
-    bool could_close = expects(e, f && f->kind == '(' ? "')'" : f && f->kind == '[' ? "']'" : "'}'");
-    if (!f || !(closer || t->newline || t->kind == YYEOF || t->kind == '{' || t->kind == ';')) return NULL;
-    if (!could_close && t->kind != YYEOF) return NULL;
+    int n = p->n_frames;
+    if (n && (t->kind == '(' || t->kind == '[' || t->kind == '{')) n--; /* the one just met */
+    const BracketFrame *f = n ? &p->frames[n - 1] : NULL;
+    bool closer = t->kind == ')' || t->kind == ']' || t->kind == '}';
+    if (closer && !f)
+        return arena_printf(p->a, "no '%c' is open here", t->kind == ')' ? '(' : t->kind == ']' ? '[' : '{');
+    if (!f) return NULL;
+    if (f->kind == '{' ? !found_end_of_file(t) && !closer : !(closer || t->newline || t->kind == YYEOF || t->kind == '{' || t->kind == ';')) return NULL;
+    if (!expects(e, f->kind == '(' ? "')'" : f->kind == '[' ? "']'" : "'}'") && t->kind != YYEOF) return NULL;
     return arena_printf(p->a, "the '%c' of line %u is still open", f->kind, f->span.line);
 }
 
-static const char *hint_for(Parser *p, const Expected *e) {
+/* What the running statement's form asks for at this place. */
+static const char *statement_hint(Parser *p, const Expected *e) {
     const Token *t = &p->last, *before = &p->before;
-    const char *hint = NULL;
-    if (t->kind == '=')
+    if (before->kind == IMPORT && t->kind == NAME) return arena_printf(p->a, "write import \"%s.ctr\"", t->s);
+    if ((before->kind == ENABLE || before->kind == DISABLE) && t->kind == NAME)
+        return "the name of a pass stands in double quotes";
+    if (p->stmt_kind == LAYER && before->kind == NAME && expects(e, "'('")) return "a layer has brackets: layer f(x) = …";
+    if (p->stmt_kind == INPUT && before->kind == NAME && expects(e, "'('") && !in_columns(p))
+        return arena_printf(p->a, "write input %s() { … }", before->s);
+    if (in_columns(p) && t->kind == NAME && expects(e, "'+'"))
+        return "'= constant' stands last in a column";
+    if (p->stmt_kind == PARAM && before->kind == NAME && expects(e, "'='") && t->kind == END)
+        return "a param has a default: param lr = 0.001";
+    return NULL;
+}
+
+static const char *hint_for(Parser *p, const Expected *e) {
+    const Token *t = &p->last;
+    const char *hint = statement_hint(p, e);
+    if (hint) return hint;
+    if (t->kind == '=' && !in_columns(p))
         return "'=' binds a name, at the start of a statement; '==' asks whether two values are equal";
     if (t->kind == EQ && expects(e, "'='")) return "a name is bound by '='";
-    if (is_reserved(t->kind) && (hint = reserved_hint(p, e, t))) return hint;
-    if ((hint = foreign_word(before)) || (hint = foreign_word(t))) return hint;
-    if (is_operator(t->kind) && expects(e, "'|>'"))
-        return "right of '|>' stands a name or a call; put brackets around what comes before: (a |> f) + b";
-    if (t->kind == '[' && expects(e, "'|>'")) return NULL;
     if ((hint = bracket_hint(p, e, t))) return hint;
-    if (expects(e, "'{'") && t->kind == END) return "the '{' stands on the same line";
-    if (before->kind == PARAM || (before->kind == NAME && expects(e, "'='") && p->stmt_kind == PARAM))
-        return "a param has a default: param lr = 0.001";
+    if (is_reserved(t->kind) && (hint = reserved_hint(p, e, t))) return hint;
+    if ((hint = foreign_word(&p->before))) return hint;
+    if (is_operator(t->kind) && expects(e, "'|>'") && !expects(e, "'+'"))
+        return "put brackets around what comes before: (a |> f) + b";
+    if (expects(e, "'{'") && t->kind == END && t->text[0] == '\n') return "the '{' stands on the same line";
     if (t->kind == '+' && expects(e, "number")) return "there is no unary '+'";
     return NULL;
 }

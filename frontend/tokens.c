@@ -17,6 +17,8 @@ static const Token *peek(Parser *p, int i) {
     return &p->ahead[i];
 }
 
+const Token *tokens_peek(Parser *p) { return peek(p, 0); }
+
 static Token take(Parser *p) {
     Token t = *peek(p, 0);
     p->ahead[0] = p->ahead[1];
@@ -42,13 +44,8 @@ static bool ends_value(int kind) {
 
 static bool is_beside(const Token *t) { return t->kind == NAME && !strcmp(t->s, "beside"); }
 
-const BracketFrame *tokens_open_bracket(const Parser *p) {
-    return p->n_frames ? &p->frames[p->n_frames - 1] : NULL;
-}
-
 static bool in_round_or_square(const Parser *p) {
-    const BracketFrame *f = tokens_open_bracket(p);
-    return f && f->kind != '{';
+    return p->n_frames > 0 && p->frames[p->n_frames - 1].kind != '{';
 }
 
 /* Does the running statement end before t? */
@@ -126,7 +123,7 @@ static const Token *hand_over(Parser *p, Token t) {
  * newline like the place right behind the last token. */
 static const Token *end_statement(Parser *p, const Token *t) {
     Token end = {.kind = END, .span = t->span, .text = t->text, .len = t->len};
-    bool by_newline = t->newline && t->kind != '}';
+    bool by_newline = t->newline && t->kind != YYEOF;
     if ((by_newline || t->kind == YYEOF) && p->last.span.line) {
         Span s = p->last.span;
         end.span = (Span){s.file, s.end_line, s.end_col, s.end_line, s.end_col + 1};
@@ -191,7 +188,7 @@ void tokens_recover(Parser *p) {
 }
 
 const Token *tokens_next(Parser *p) {
-    if (diag_full(p->d)) p->stopped = true;
+    if (p->d->errors > p->d->max_errors) p->stopped = true; /* and it has said so */
     if (p->stopped) return hand_over(p, (Token){.kind = YYEOF, .span = p->last.span, .text = ""});
     if (p->recovering) return skip_statement(p);
     while (p->at_start && peek(p, 0)->kind == ';') take(p);
