@@ -7,6 +7,10 @@
 const char *ir_double_text(double v, char buf[32]) {
     if (isnan(v)) return strcpy(buf, "nan");
     if (isinf(v)) return strcpy(buf, v > 0 ? "inf" : "-inf");
+    if (fabs(v) < 1e15 && v == floor(v)) { /* 1000, not 1e+03 */
+        snprintf(buf, 32, "%.0f", v);
+        return buf;
+    }
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(buf, 32, "%.*g", digits, v);
         if (strtod(buf, NULL) == v) break;
