@@ -15,6 +15,7 @@
  * comes after its last op. Coarser and smaller values (a bias, a number a row) come in as operands and are
  * stretched. A product's operands are never taken in: the region is its epilogue. */
 #include "passes/rewrite.h"
+#include <stdlib.h>
 
 enum { MAX_BODY = 24, MAX_OPERANDS = 16 };
 
@@ -45,16 +46,17 @@ static bool member(const Region *r, const IrNode *n) {
     return false;
 }
 
-/* Distinct operands from outside. */
+/* Distinct operands from outside, the product's first. */
 static int operands(const Region *r, IrNode **out) {
     int n = 0;
-    for (int i = 0; i < r->n; i++)
-        for (int k = 0; k < r->member[i]->n_in; k++) {
-            IrNode *x = r->member[i]->in[k];
-            bool known = member(r, x);
-            for (int j = 0; j < n; j++) known |= out[j] == x;
-            if (!known) out[n++] = x;
+    for (int i = -1; i < r->n; i++) {
+        const IrNode *user = i < 0 ? r->product : r->member[i];
+        for (int k = 0; user && k < user->n_in; k++) {
+            bool known = member(r, user->in[k]);
+            for (int j = 0; j < n; j++) known |= out[j] == user->in[k];
+            if (!known) out[n++] = user->in[k];
         }
+    }
     return n;
 }
 
@@ -91,9 +93,16 @@ static void copy_in(IrProgram *p, IrBody *body, IrNode *n) {
     n->aux = copy;
 }
 
-/* The body: operands, the product, then the elementwise ops in the order in which they stood (by id). */
+/* In the order in which they stood: ids count along the body. */
+static int by_id(const void *a, const void *b) {
+    const IrNode *x = *(IrNode *const *)a, *y = *(IrNode *const *)b;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* The body: operands, the product, then the elementwise ops. */
 static IrNode *region_node(IrProgram *p, Region *r) {
     IrNode *outside[2 * MAX_BODY], *last = r->member[0];
+    qsort(r->member, (size_t)r->n, sizeof *r->member, by_id);
     int n_in = operands(r, outside);
     IrBody *body = ARENA_NEW(p->arena, IrBody), aside = {0};
     IrBuilder b = {.p = p, .body = body};
@@ -102,12 +111,6 @@ static IrNode *region_node(IrProgram *p, Region *r) {
         outside[i]->aux = ir_arg(&b, i, outside[i]->type);
     }
     if (r->product) copy_in(p, body, r->product);
-    for (int i = 1; i < r->n; i++) /* insertion sort: ids count along the body */
-        for (int k = i; k > 0 && r->member[k]->id < r->member[k - 1]->id; k--) {
-            IrNode *t = r->member[k];
-            r->member[k] = r->member[k - 1];
-            r->member[k - 1] = t;
-        }
     for (int i = 0; i < r->n; i++)
         if (r->member[i] != r->product) copy_in(p, body, r->member[i]);
     b.body = &aside;

@@ -105,9 +105,11 @@ static bool listed(const char **names, int n, const char *name) {
     return false;
 }
 
+/* The text alone goes to `out`, so that it can be read again; what it is, to where messages go. */
 static void dump(IrProgram *p, const PassOptions *o, const char *when, const char *name) {
     FILE *out = o->out ? o->out : stdout;
-    fprintf(out, "# %s %s\n", when, name);
+    fflush(out);
+    fprintf(p->diag->out, "%s %s:\n", when, name);
     if (o->print_only) ir_print_only(p, o->print_only, out);
     else ir_print(p, out);
 }

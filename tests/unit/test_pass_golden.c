@@ -1,0 +1,114 @@
+/* Each pass against tests/golden/passes/PASS/NAME.in.ir and NAME.out.ir: the examples of the passes' comments,
+ * and each rewrite and each case in which one must not be made. NAME.args holds the pass's arguments, if
+ * there are any. CTRC_UPDATE_GOLDEN=1 writes the outputs anew. */
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "passes/pass.h"
+
+#define GOLDEN CTRC_SOURCE_DIR "/tests/golden/passes"
+
+static char *slurp(const char *path, size_t *size) {
+    FILE *f = fopen(path, "rb");
+    if (!f) return NULL;
+    char *text = NULL, buffer[4096];
+    FILE *out = open_memstream(&text, size);
+    for (size_t n; (n = fread(buffer, 1, sizeof buffer, f)) > 0;) fwrite(buffer, 1, n, out);
+    fclose(out);
+    fclose(f);
+    return text;
+}
+
+/* The first line of the .args file beside an input, or NULL. */
+static char *args_beside(Arena *a, const char *path) {
+    size_t size, stem = strlen(path) - strlen(".in.ir");
+    char *text = slurp(arena_printf(a, "%.*s.args", (int)stem, path), &size);
+    char *args = text ? arena_strndup(a, text, strcspn(text, "\n")) : NULL;
+    free(text);
+    return args;
+}
+
+/* What the pass makes of the file, as text; its messages if it fails. Malloc'd. */
+static char *passed(const char *pass, const char *path) {
+    size_t size, length;
+    char *text = slurp(path, &size), *result = NULL, *messages = NULL;
+    assert_non_null(text);
+    FILE *errors = open_memstream(&messages, &length), *out = open_memstream(&result, &length);
+    Arena *a = arena_new();
+    Diag *d = diag_new(a, errors);
+    IrProgram *p = ir_read(a, d, strrchr(path, '/') + 1, text, size);
+    PassOptions o = {.level = 2, .verify_each = true, .target = {8, 16, 32768, 524288}, .out = out};
+    bool ok = p && pass_run_one(p, &o, pass, args_beside(a, path));
+    if (ok) ir_print(p, out);
+    fclose(errors);
+    fclose(out);
+    arena_free(a);
+    free(text);
+    free(ok ? messages : result);
+    return ok ? result : messages;
+}
+
+static int first_difference(const char *a, const char *b) {
+    int line = 1;
+    for (; *a && *a == *b; a++, b++) line += *a == '\n';
+    return line;
+}
+
+static bool check(const char *pass, const char *file) {
+    char in[1024], out[1024];
+    int stem = (int)(strlen(file) - strlen(".in.ir"));
+    snprintf(in, sizeof in, GOLDEN "/%s/%s", pass, file);
+    snprintf(out, sizeof out, GOLDEN "/%s/%.*s.out.ir", pass, stem, file);
+    char *found = passed(pass, in);
+    if (getenv("CTRC_UPDATE_GOLDEN")) {
+        FILE *f = fopen(out, "w");
+        assert_non_null(f);
+        fputs(found, f);
+        fclose(f);
+    }
+    size_t size;
+    char *expected = slurp(out, &size);
+    bool same = expected && !strcmp(expected, found);
+    if (!same && expected) fprintf(stderr, "%s: differs from line %d; found:\n%s", out, first_difference(expected, found), found);
+    if (!same && !expected) fprintf(stderr, "%s is missing; found:\n%s", out, found);
+    free(expected);
+    free(found);
+    return same;
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* Every pass has golden files, and all of them hold. */
+static void test_golden(void **state) {
+    (void)state;
+    int wrong = 0;
+    for (int i = 0; i < pass_count; i++) {
+        char path[1024], *files[256];
+        int n = 0;
+        snprintf(path, sizeof path, GOLDEN "/%s", pass_table[i].name);
+        DIR *dir = opendir(path);
+        for (struct dirent *e; dir && (e = readdir(dir));) {
+            size_t length = strlen(e->d_name);
+            if (length > 6 && !strcmp(e->d_name + length - 6, ".in.ir") && n < 256) files[n++] = strdup(e->d_name);
+        }
+        if (dir) closedir(dir);
+        if (!n) {
+            fprintf(stderr, "%s has no golden file\n", pass_table[i].name);
+            wrong++;
+        }
+        qsort(files, (size_t)n, sizeof *files, by_name);
+        for (int k = 0; k < n; k++) {
+            wrong += !check(pass_table[i].name, files[k]);
+            free(files[k]);
+        }
+    }
+    assert_int_equal(wrong, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
