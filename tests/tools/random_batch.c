@@ -40,7 +40,20 @@ static bool label(const RtModel *m, const RtFeature *f) {
     return f->op == RT_F_VALUE && f->in[0].is_column && m->columns[f->in[0].index].kind == RT_LABEL;
 }
 
-static void *feature_values(const RtModel *m, const RtFeature *f, uint32_t n, uint64_t *rng) {
+/* From what a feature is, not from its number, which passes may change. */
+static uint64_t feature_seed(const RtModel *m, const RtFeature *f, uint64_t seed) {
+    seed = seed * 31 + (uint64_t)f->op + f->buckets;
+    for (int k = 0; k < f->n_in; k++) {
+        if (f->in[k].is_column)
+            seed = seed * 31 + (uint64_t)f->in[k].index;
+        else
+            seed = feature_seed(m, &m->features[f->in[k].index], seed);
+    }
+    return random_next(&seed);
+}
+
+static void *feature_values(const RtModel *m, const RtFeature *f, uint32_t n, uint64_t seed) {
+    uint64_t state = feature_seed(m, f, seed), *rng = &state;
     if (f->type == RT_T_KEY) {
         uint64_t *v = take(n, sizeof *v);
         for (uint32_t i = 0; i < n; i++) v[i] = random_next(rng) % 5;
@@ -73,8 +86,9 @@ RtBatch *random_batch_new(const RtModel *m, uint64_t *rng, uint32_t rows, Random
         for (uint32_t r = 0; r < rows; r++)
             o->offsets[a][r + 1] = o->offsets[a][r] + length(rng, lists, m->axes[a].max);
     }
+    uint64_t seed = random_next(rng);
     for (int f = 0; f < m->n_features; f++)
-        o->values[f] = feature_values(m, &m->features[f], count_of(b, o, m->features[f].axis), rng);
+        o->values[f] = feature_values(m, &m->features[f], count_of(b, o, m->features[f].axis), seed);
     b->offsets = (const uint32_t **)o->offsets;
     b->inputs = (const void **)o->inputs;
     b->tables = take((size_t)m->n_weights, sizeof *b->tables);
