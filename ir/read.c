@@ -239,8 +239,8 @@ static bool read_values(Reader *r, IrVocab *v) {
     return true;
 }
 
-/* The values behind a path are read now: types depend on how many there are. */
-static bool load_vocab(Reader *r, IrVocab *v, uint64_t digest, Span at) {
+/* The values behind a path are read now: types depend on how many there are. digest NULL: any. */
+static bool load_vocab(Reader *r, IrVocab *v, const uint64_t *digest, Span at) {
     IrVocab loaded = {.path = v->path, .span = at};
     if (!ir_vocab_load(r->p, &loaded)) {
         r->lx.failed = true;
@@ -248,9 +248,9 @@ static bool load_vocab(Reader *r, IrVocab *v, uint64_t digest, Span at) {
     }
     loaded.span = v->span;
     *v = loaded;
-    if (v->digest == digest) return true;
+    if (!digest || v->digest == *digest) return true;
     return lex_fail(&r->lx, at, "the file was changed since this program was made",
-                    "vocabulary '%s': expected digest 0x%016llx, found 0x%016llx", v->path, (unsigned long long)digest,
+                    "vocabulary '%s': expected digest 0x%016llx, found 0x%016llx", v->path, (unsigned long long)*digest,
                     (unsigned long long)v->digest);
 }
 
@@ -259,7 +259,7 @@ static bool read_vocab(Reader *r) {
     IrVocab v = {0};
     int number, k;
     uint64_t digest = 0;
-    bool has_values = false;
+    bool has_values = false, has_digest = false; /* a text written by hand may leave the digest out */
     Span at = r->lx.token.span;
     if (!lex_int32(&r->lx, 0, INT32_MAX, &number)) return false;
     if (number != r->p->n_vocabs) return lex_fail(&r->lx, at, NULL, "expected vocab %d, found %d", r->p->n_vocabs, number);
@@ -272,13 +272,14 @@ static bool read_vocab(Reader *r) {
         if (k == 0 && !lex_string(&r->lx, &v.path)) return false;
         if (k == 1 && !lex_hex(&r->lx, &digest)) return false;
         if (k == 2 && !read_values(r, &v)) return false;
+        has_digest |= k == 1;
         has_values |= k == 2;
     }
     if (has_values == (v.path != NULL)) return lex_fail(&r->lx, at, NULL, "expected either a path or values");
-    if (v.path && !load_vocab(r, &v, digest, at)) return false;
+    if (v.path && !load_vocab(r, &v, has_digest ? &digest : NULL, at)) return false;
     if (!v.path) {
         v.digest = ir_vocab_digest(&v);
-        if (v.digest != digest)
+        if (has_digest && v.digest != digest)
             return lex_fail(&r->lx, at, NULL, "vocab %d: expected digest 0x%016llx of its values, found 0x%016llx", number,
                             (unsigned long long)v.digest, (unsigned long long)digest);
     }

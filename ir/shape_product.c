@@ -9,11 +9,11 @@ typedef struct {
     bool shared; /* rank 2 and not of a row: serves every row and every leading index */
 } Factor;
 
-static Factor factor(IrType t, bool swapped) {
-    Factor f = {.n_lead = t.rank > 2 ? t.rank - 2 : 0};
-    f.lead = t.dim;
-    f.shared = t.rank == 2 && (t.live == LIVE_ALWAYS || t.live == LIVE_STEP);
-    int64_t rows = t.rank >= 2 ? t.dim[t.rank - 2] : 1, cols = ir_type_width(t);
+static Factor factor(const IrType *t, bool swapped) {
+    Factor f = {.n_lead = t->rank > 2 ? t->rank - 2 : 0};
+    f.lead = t->dim;
+    f.shared = t->rank == 2 && (t->live == LIVE_ALWAYS || t->live == LIVE_STEP);
+    int64_t rows = t->rank >= 2 ? t->dim[t->rank - 2] : 1, cols = ir_type_width(*t);
     f.rows = swapped ? cols : rows;
     f.cols = swapped ? rows : cols;
     return f;
@@ -30,7 +30,7 @@ bool ir_shape_matmul(IrProgram *p, const IrNode *n, IrType *out, const char **wh
     if (!ir_want_f32(p, n, 0, why) || !ir_want_f32(p, n, 1, why)) return false;
     IrType x = n->in[0]->type, y = n->in[1]->type;
     bool ta = ir_attr_i(n, "ta"), tb = ir_attr_i(n, "tb");
-    Factor a = factor(x, ta), b = factor(y, tb);
+    Factor a = factor(&x, ta), b = factor(&y, tb);
     if (y.rank < 2) return ir_wrong(p, why, "operand 2: expected at least 2 dimensions, found %s", ir_type_text(p, y));
     if (x.rank < 2 && !b.shared)
         return ir_wrong(p, why, "operand 1: expected at least 2 dimensions, as the matrix isn't shared by all rows, found %s",
