@@ -5,10 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-void rt_row_initialise(const RtTables *t, RtStore *s, uint32_t id, float *row) {
-    rt_init_values(s->w, t->seed, (uint64_t)id * s->width, s->width, row);
+static void slots_initialise(const RtStore *s, float *row) {
     for (int k = 0; k < s->w->n_slots; k++)
         for (uint64_t e = 0; e < s->width; e++) row[(k + 1) * s->width + e] = s->slot_start[k];
+}
+static void row_initialise(const RtTables *t, const RtStore *s, uint32_t id, float *row) {
+    rt_init_values(s->w, t->seed, (uint64_t)id * s->width, s->width, row);
+    slots_initialise(s, row);
 }
 
 /* ---- catching up ---- */
@@ -90,7 +93,7 @@ static void copy_caught_up(const RtStore *s, uint32_t slot, int part, uint64_t t
 static float *row_for_training(RtTables *t, RtStore *s, uint32_t id, uint32_t slot, uint64_t step) {
     float *row = s->base + slot * s->stride;
     if (!s->state[slot]) {
-        rt_row_initialise(t, s, id, row);
+        row_initialise(t, s, id, row);
         s->state[slot] = ROW_INIT;
         if (s->last) s->last[slot] = step - 1; /* its slots are what zero gradients would have left */
     } else if (s->last) catch_up(s, slot, row, step - 1);
@@ -200,7 +203,7 @@ void rt_tables_put_row(RtTables *t, int weight, uint32_t id, int part, const flo
     RtStore *s = &t->store[weight];
     uint32_t slot = rt_tables_slot(t, weight, id, true);
     float *row = s->w->sparse ? s->base + slot * s->stride + part * s->width : dense_row(t, s, id, part);
-    if (s->w->sparse && !s->state[slot]) rt_row_initialise(t, s, id, s->base + slot * s->stride);
+    if (s->w->sparse && !s->state[slot]) slots_initialise(s, s->base + slot * s->stride); /* part 0 comes first */
     s->state[slot] = ROW_INIT | ROW_TOUCHED;
     memcpy(row, values, s->width * sizeof(float));
 }

@@ -44,7 +44,7 @@ float *rt_tables_dense(RtTables *t, int weight, int part); /* NULL if the weight
 uint32_t *rt_tables_touched_ids(const RtTables *t, int weight, uint64_t *n);
 /* One row as it stands after the steps done (exact rows caught up), or its initial value. */
 void rt_tables_get_row(RtTables *t, int weight, uint32_t id, int part, float *out);
-/* Stores a row read from a checkpoint of `step` steps: it counts as touched. */
+/* Stores a row read from a checkpoint: it counts as touched. Of each row, part 0 first. */
 void rt_tables_put_row(RtTables *t, int weight, uint32_t id, int part, const float *values);
 void rt_tables_loaded(RtTables *t, uint64_t step); /* after all rows are put */
 uint64_t rt_tables_seed(const RtTables *t);

@@ -39,6 +39,5 @@ struct RtTables {
 
 void *rt_pages(uint64_t bytes);            /* zeroed, reserved address space; NULL with errno */
 void rt_pages_free(void *p, uint64_t bytes);
-void rt_row_initialise(const RtTables *t, RtStore *s, uint32_t id, float *row); /* weight and slots */
 
 #endif
