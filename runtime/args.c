@@ -1,0 +1,281 @@
+#include "runtime/args.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/message.h"
+
+/* One line an option; help, parsing and hints all come from here. */
+typedef enum { FLAG, NUMBER, TEXT, WORD, FILES, LATER } Kind;
+enum { T = 1 << RT_CMD_TRAIN, E = 1 << RT_CMD_EVAL, P = 1 << RT_CMD_PREDICT, I = 1 << RT_CMD_INFO };
+typedef struct {
+    const char *name, *value, *help; /* value: how the help calls it, for WORD the choices a|b|c */
+    Kind kind;
+    unsigned commands;
+    size_t at;
+    int64_t lo;
+} Option;
+#define AT(field) offsetof(RtArgs, field)
+static const Option options[] = {
+    {"--data", "F...", "files, directories or - for stdin; .gz and .zst are read as they are", FILES, T | E | P, AT(data), 0},
+    {"--eval-data", "F...", "evaluate on these after each epoch", FILES, T, AT(eval_data), 0},
+    {"--epochs", "N", "how often to go through the data", NUMBER, T, AT(epochs), 1},
+    {"--steps", "N", "stop after N steps", NUMBER, T, AT(steps), 0},
+    {"--threads", "N", "threads of a step (default: the CPUs this process may use)", NUMBER, T | E | P, AT(threads), 1},
+    {"--seed", "N", "of initial values, shuffling and dropout", NUMBER, T, AT(seed), INT64_MIN},
+    {"--no-shuffle", NULL, "rows in file order", FLAG, T, AT(no_shuffle), 0},
+    {"--save", "DIR", "write a checkpoint at the end", TEXT, T, AT(save), 0},
+    {"--load", "DIR", "the checkpoint to use", TEXT, E | P, AT(load), 0},
+    {"--log", "FILE.jsonl", "write a line of JSON every --log-every steps", TEXT, T, AT(log), 0},
+    {"--log-every", "STEPS", "default 100", NUMBER, T, AT(log_every), 1},
+    {"--on-bad-row", "fail|skip", "what to do with a row that cannot be read (default fail)", WORD, T | E, AT(on_bad_row), 0},
+    {"--bad-rows", "FILE", "where skipped rows are written", TEXT, T | E, AT(bad_rows), 0},
+    {"--max-bad-rows", "N", "give up after more than N skipped rows", NUMBER, T | E, AT(max_bad_rows), 0},
+    {"--progress", "auto|always|never", "a progress line (default: on a terminal)", WORD, T | E | P, AT(progress), 0},
+    {"--cache", "none|memory", "memory: keep parsed rows, so later epochs read no text", WORD, T, AT(cache), 0},
+    {"--json", NULL, "print one JSON object instead of a summary", FLAG, T | E | I, AT(json), 0},
+    {"-o", "FILE", "write here instead of stdout, whole or not at all", TEXT, P, AT(out), 0},
+    {"--header", NULL, "first a line with the predictions' names", FLAG, P, AT(header), 0},
+    {"--format", "csv|jsonl", "of the output (default csv)", WORD, P, AT(format), 0},
+    {"--eval-fraction", NULL, NULL, LATER, T, 0, 0},
+    {"--save-every", NULL, NULL, LATER, T, 0, 0},
+    {"--keep", NULL, NULL, LATER, T, 0, 0},
+    {"--resume", NULL, NULL, LATER, T, 0, 0},
+    {"--init-from", NULL, NULL, LATER, T, 0, 0},
+    {"--tensorboard", NULL, NULL, LATER, T, 0, 0},
+    {"--profile", NULL, NULL, LATER, T, 0, 0},
+    {"--eval-every", NULL, NULL, LATER, T, 0, 0},
+    {"--early-stop", NULL, NULL, LATER, T, 0, 0},
+    {"--stop-after", NULL, NULL, LATER, T, 0, 0},
+    {"--validate-first", NULL, NULL, LATER, T, 0, 0},
+    {"--columns", NULL, NULL, LATER, P, 0, 0},
+};
+enum { N_OPTIONS = sizeof options / sizeof *options };
+
+static const struct { const char *name, *help; } commands[RT_COMMANDS] = {
+    {"train", "train on log files"},
+    {"eval", "metrics of a checkpoint on log files"},
+    {"predict", "predictions of a checkpoint, one line a row"},
+    {"info", "model, columns, weights, memory, passes"},
+};
+static const char *const later_commands[] = {"check", "export"};
+
+/* ---- help ---- */
+
+static void print_option(FILE *f, const Option *o) {
+    char left[64];
+    snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+    fprintf(f, "  %-28s %s\n", left, o->help);
+}
+
+static void print_examples(FILE *f, RtCommand c, const char *p) {
+    fputs("\nexamples:\n", f);
+    switch (c) {
+    case RT_CMD_TRAIN:
+        fprintf(f, "  %s train --data train.csv --eval-data eval.csv --save ckpt\n", p);
+        fprintf(f, "  %s train --data logs/ --epochs 3 --cache memory --log train.jsonl\n", p);
+        fprintf(f, "  zstdcat day1.zst | %s train --data - --json\n", p);
+        break;
+    case RT_CMD_EVAL:
+        fprintf(f, "  %s eval --data eval.csv.gz --load ckpt\n", p);
+        fprintf(f, "  %s eval --data eval/ --load ckpt --json\n", p);
+        break;
+    case RT_CMD_PREDICT:
+        fprintf(f, "  %s predict --data new.csv --load ckpt > predictions.csv\n", p);
+        fprintf(f, "  %s predict --data new.csv --load ckpt --header -o predictions.csv\n", p);
+        break;
+    default: fprintf(f, "  %s info\n  %s info --json | jq .parameters\n", p, p);
+    }
+}
+
+static void help(FILE *f, const RtArgs *a, RtCommand c) {
+    static const char *const usage[RT_COMMANDS] = {"--data F... [options]", "--data F... --load DIR [options]",
+                                                   "--data F... --load DIR [options]", "[--json]"};
+    fprintf(f, "usage: %s %s %s\n%s\n\n", a->program, commands[c].name, usage[c], commands[c].help);
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (options[i].kind != LATER && (options[i].commands & 1u << c)) print_option(f, &options[i]);
+    print_examples(f, c, a->program);
+}
+
+static void general_help(FILE *f, const RtArgs *a, const char *model) {
+    fprintf(f, "usage: %s COMMAND [options]\nthe model '%s', compiled by ctrc\n\n", a->program, model);
+    for (int i = 0; i < RT_COMMANDS; i++) fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].help);
+    fprintf(f, "\n%s COMMAND --help says more and gives examples\n", a->program);
+}
+
+/* ---- errors ---- */
+
+static int wrong(const char *hint, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static int wrong(const char *hint, const char *format, ...) {
+    va_list ap;
+    va_start(ap, format);
+    fputs("error: ", stderr);
+    vfprintf(stderr, format, ap);
+    fputc('\n', stderr);
+    va_end(ap);
+    if (hint) fprintf(stderr, "hint: %s\n", hint);
+    return 2;
+}
+
+static int unknown_option(const char *name, RtCommand c) {
+    const char *near[N_OPTIONS], *best;
+    char hint[200];
+    int n = 0;
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (!strcmp(options[i].name, name)) {
+            for (int k = 0; k < RT_COMMANDS; k++)
+                if (options[i].commands & 1u << k) {
+                    snprintf(hint, sizeof hint, "it is an option of %s", commands[k].name);
+                    return wrong(hint, "%s has no option '%s'", commands[c].name, name);
+                }
+        } else if ((options[i].commands & 1u << c) && options[i].kind != LATER) near[n++] = options[i].name;
+    best = rt_nearest(name, near, n);
+    if (best) snprintf(hint, sizeof hint, "did you mean '%s'?", best);
+    return wrong(best ? hint : NULL, "unknown option '%s'", name);
+}
+
+/* ---- parsing ---- */
+
+static int number(const Option *o, const char *text, int64_t *out) {
+    char *end;
+    errno = 0;
+    long long v = strtoll(text, &end, 10);
+    if (end == text || *end || errno) return wrong(NULL, "%s: expected a whole number, found '%s'", o->name, text);
+    if (v < o->lo) return wrong(NULL, "%s: expected a number from %lld, found %lld", o->name, (long long)o->lo, v);
+    *out = v;
+    return -1;
+}
+
+static int word(const Option *o, const char *text, int *out) {
+    const char *p = o->value;
+    for (int i = 0;; i++) {
+        size_t n = strcspn(p, "|");
+        if (strlen(text) == n && !memcmp(p, text, n)) {
+            *out = i;
+            return -1;
+        }
+        if (!p[n]) break;
+        p += n + 1;
+    }
+    return wrong(NULL, "%s: expected %s, found '%s'", o->name, o->value, text);
+}
+
+static void push(RtWords *w, const char *s) {
+    w->v = realloc(w->v, (w->n + 1) * sizeof *w->v);
+    if (!w->v) abort();
+    w->v[w->n++] = s;
+}
+
+static bool is_option(const char *s) { return s[0] == '-' && s[1]; }
+
+/* One option at argv[*i]; leaves *i at the last word that belongs to it. inline_value: from --name=value. */
+static int take(RtArgs *a, const Option *o, const char *inline_value, int argc, char **argv, int *i) {
+    void *to = (char *)a + o->at;
+    if (o->kind == LATER) return wrong(NULL, "%s is not in this version", o->name);
+    if (o->kind == FLAG) {
+        if (inline_value) return wrong(NULL, "%s takes no value", o->name);
+        *(bool *)to = true;
+        return -1;
+    }
+    const char *v = inline_value;
+    if (!v && *i + 1 < argc && !(is_option(argv[*i + 1]) && o->kind != NUMBER)) v = argv[++*i];
+    if (!v || !*v) return wrong(NULL, "%s: expected %s", o->name, o->value);
+    switch (o->kind) {
+    case NUMBER: return number(o, v, to);
+    case WORD: return word(o, v, to);
+    case FILES:
+        push(to, v);
+        while (!inline_value && *i + 1 < argc && !is_option(argv[*i + 1])) push(to, argv[++*i]);
+        return -1;
+    default: *(const char **)to = v; return -1;
+    }
+}
+
+static int parse_options(RtArgs *a, int argc, char **argv) {
+    for (int i = 2; i < argc; i++) {
+        if (!is_option(argv[i])) return wrong(NULL, "unexpected '%s'", argv[i]);
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+            help(stdout, a, a->command);
+            return 0;
+        }
+        char name[64];
+        const char *equals = argv[i][1] == '-' ? strchr(argv[i], '=') : NULL;
+        snprintf(name, sizeof name, "%.*s", equals ? (int)(equals - argv[i]) : INT_MAX, argv[i]);
+        const Option *o = NULL;
+        for (int k = 0; k < N_OPTIONS; k++)
+            if (!strcmp(options[k].name, name) && (options[k].commands & 1u << a->command)) o = &options[k];
+        if (!o) return unknown_option(name, a->command);
+        if (o->at == AT(seed) && o->kind == NUMBER) a->seed_given = true;
+        int code = take(a, o, equals ? equals + 1 : NULL, argc, argv, &i);
+        if (code >= 0) return code;
+    }
+    return -1;
+}
+
+static bool has_stdin(const RtWords *w) {
+    for (int i = 0; i < w->n; i++)
+        if (!strcmp(w->v[i], "-")) return true;
+    return false;
+}
+
+/* What options ask of each other. */
+static int consistent(const RtArgs *a) {
+    const char *name = commands[a->command].name;
+    if (a->command == RT_CMD_INFO) return -1;
+    if (!a->data.n && !(a->command == RT_CMD_TRAIN && a->steps == 0))
+        return wrong(NULL, "%s needs --data", name);
+    if (a->command != RT_CMD_TRAIN && !a->load) return wrong(NULL, "%s needs --load", name);
+    if (a->bad_rows && !a->on_bad_row) return wrong("add --on-bad-row skip", "--bad-rows is for skipped rows");
+    if (a->max_bad_rows >= 0 && !a->on_bad_row) return wrong("add --on-bad-row skip", "--max-bad-rows is for skipped rows");
+    if (a->log_every >= 0 && !a->log) return wrong(NULL, "--log-every needs --log");
+    if (has_stdin(&a->data) && has_stdin(&a->eval_data)) return wrong(NULL, "--data and --eval-data cannot both be stdin");
+    return -1;
+}
+
+static int find_command(RtArgs *a, const char *model, const char *version, int argc, char **argv) {
+    if (argc < 2) {
+        general_help(stderr, a, model);
+        return 2;
+    }
+    const char *c = argv[1];
+    if (!strcmp(c, "--help") || !strcmp(c, "-h") || !strcmp(c, "help")) {
+        general_help(stdout, a, model);
+        return 0;
+    }
+    if (!strcmp(c, "--version")) {
+        printf("%s (ctrc %s)\n", model, version);
+        return 0;
+    }
+    const char *names[RT_COMMANDS];
+    for (int i = 0; i < RT_COMMANDS; i++) {
+        names[i] = commands[i].name;
+        if (!strcmp(c, names[i])) {
+            a->command = i;
+            return -1;
+        }
+    }
+    for (size_t i = 0; i < sizeof later_commands / sizeof *later_commands; i++)
+        if (!strcmp(c, later_commands[i])) return wrong(NULL, "'%s' is not in this version", c);
+    char hint[100];
+    const char *best = rt_nearest(c, names, RT_COMMANDS);
+    if (best) snprintf(hint, sizeof hint, "did you mean '%s'?", best);
+    return wrong(best ? hint : "the commands are train, eval, predict and info", "unknown command '%s'", c);
+}
+
+int rt_args_parse(RtArgs *a, const char *model, const char *version, int argc, char **argv) {
+    *a = (RtArgs){.epochs = -1, .steps = -1, .threads = -1, .log_every = -1, .max_bad_rows = -1};
+    const char *slash = argc ? strrchr(argv[0], '/') : NULL;
+    a->program = !argc ? "model" : slash ? slash + 1 : argv[0];
+    int code = find_command(a, model, version, argc, argv);
+    if (code < 0) code = parse_options(a, argc, argv);
+    if (code < 0) code = consistent(a);
+    return code;
+}
+
+void rt_args_free(RtArgs *a) {
+    free(a->data.v);
+    free(a->eval_data.v);
+}
