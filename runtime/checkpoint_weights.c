@@ -1,0 +1,168 @@
+/* weights.safetensors: every weight under its path, its optimizer's slots as NAME/slot, tables of more than
+ * 2^20 rows as the ids of their touched rows (NAME.ids) and these rows. Equal states give equal bytes. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/checkpoint_own.h"
+#include "runtime/safetensors.h"
+
+enum { IDS = -1 }; /* RtTensor.part: 0 the weight, 1… slots */
+
+static void *need(void *p) {
+    if (!p) abort();
+    return p;
+}
+
+/* NAME, NAME/slot or NAME.ids; malloc'd. */
+static char *tensor_name(const RtWeight *w, int part) {
+    char *s;
+    if (asprintf(&s, "%s%s%s", w->name, part == IDS ? ".ids" : part ? "/" : "", part > 0 ? w->slots[part - 1] : "") < 0) abort();
+    return s;
+}
+
+/* ---- writing ---- */
+
+typedef struct { uint32_t *ids; uint64_t n; } Touched; /* of large tables */
+
+static RtTensor describe(const RtWeight *w, int weight, int part, bool large, uint64_t rows) {
+    RtTensor t = {.name = tensor_name(w, part), .i64 = part == IDS, .rank = part == IDS ? 1 : w->rank, .source = weight, .part = part};
+    memcpy(t.dim, w->dim, sizeof t.dim);
+    if (large) t.dim[0] = (int64_t)rows;
+    return t;
+}
+
+static void write_ids(RtTensorWriter *out, const Touched *ids) {
+    for (uint64_t i = 0; i < ids->n; i++) {
+        int64_t id = ids->ids[i];
+        if (!rt_tensors_write(out, &id, sizeof id)) return;
+    }
+}
+
+static void write_rows(RtTensorWriter *out, RtTables *t, int weight, int part, const uint32_t *ids, uint64_t n) {
+    uint64_t width = rt_tables_width(t, weight);
+    float *row = need(malloc(width * sizeof *row));
+    for (uint64_t i = 0; i < n; i++) {
+        rt_tables_get_row(t, weight, ids ? ids[i] : (uint32_t)i, part, row);
+        if (!rt_tensors_write(out, row, width * sizeof *row)) break;
+    }
+    free(row);
+}
+
+static void write_tensor(RtTensorWriter *out, RtTables *t, const RtTensor *x, const Touched *touched) {
+    const float *dense = x->part == IDS ? NULL : rt_tables_dense(t, x->source, x->part);
+    if (x->part == IDS) write_ids(out, touched);
+    else if (rt_tables_is_large(t, x->source)) write_rows(out, t, x->source, x->part, touched->ids, touched->n);
+    else if (dense) rt_tensors_write(out, dense, x->bytes);
+    else write_rows(out, t, x->source, x->part, NULL, rt_tables_rows(t, x->source));
+}
+
+bool rt_weights_write(const char *path, const RtModel *m, RtTables *t, char *err, size_t err_bytes) {
+    RtTensor *list = need(calloc(5 * (size_t)m->n_weights + 1, sizeof *list));
+    Touched *touched = need(calloc(m->n_weights + 1, sizeof *touched));
+    int n = 0;
+    for (int i = 0; i < m->n_weights; i++) {
+        bool large = rt_tables_is_large(t, i);
+        if (large) touched[i].ids = rt_tables_touched_ids(t, i, &touched[i].n);
+        for (int part = large ? IDS : 0; part <= m->weights[i].n_slots; part++)
+            list[n++] = describe(&m->weights[i], i, part, large, touched[i].n);
+    }
+    const char *const metadata[] = {"format", "pt", "model", m->name, NULL};
+    RtTensorWriter *out = rt_tensors_create(path, list, n, metadata, err, err_bytes);
+    for (int i = 0; out && i < n; i++) write_tensor(out, t, &list[i], &touched[list[i].source]);
+    bool ok = out && rt_tensors_finish(out, err, err_bytes);
+    for (int i = 0; i < n; i++) free(list[i].name);
+    for (int i = 0; i < m->n_weights; i++) free(touched[i].ids);
+    free(touched);
+    free(list);
+    return ok;
+}
+
+/* ---- reading ---- */
+
+/* What doesn't fit, the first few by name. */
+typedef struct { char text[800]; int n; } Differences;
+enum { TOLD = 5 };
+
+static void differ(Differences *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void differ(Differences *d, const char *format, ...) {
+    if (d->n++ >= TOLD) return;
+    size_t used = strlen(d->text);
+    va_list ap;
+    va_start(ap, format);
+    used += (size_t)snprintf(d->text + used, sizeof d->text - used, "\n  ");
+    if (used < sizeof d->text) vsnprintf(d->text + used, sizeof d->text - used, format, ap);
+    va_end(ap);
+}
+
+static bool same_shape(const RtTensor *x, const RtWeight *w, bool rows_only) {
+    if (x->i64 || x->rank != w->rank) return false;
+    for (int k = rows_only; k < w->rank; k++)
+        if (x->dim[k] != w->dim[k]) return false;
+    return true;
+}
+
+/* One tensor that the model needs; NULL after telling a difference. */
+static const RtTensor *expect(const RtTensorFile *f, const RtWeight *w, int part, bool large, int64_t rows, Differences *d) {
+    char a[160], b[160], *name = tensor_name(w, part);
+    const RtTensor *x = rt_tensors_find(f, name);
+    if (!x) differ(d, "'%s' is missing from the checkpoint", name);
+    else if (part == IDS ? !x->i64 || x->rank != 1 : !same_shape(x, w, large) || (large && x->dim[0] != rows)) {
+        int64_t dim[6];
+        memcpy(dim, w->dim, sizeof dim);
+        if (large && rows >= 0) dim[0] = rows;
+        differ(d, "'%s' has shape %s in the checkpoint, %s in the model", name, rt_shape_text(x->rank, x->dim, a),
+               part == IDS ? "[rows]" : rt_shape_text(w->rank, dim, b));
+        x = NULL;
+    }
+    free(name);
+    return x;
+}
+
+static void read_weight(const RtTensorFile *f, const RtModel *m, RtTables *t, int i, bool slots, Differences *d) {
+    const RtWeight *w = &m->weights[i];
+    bool large = rt_tables_is_large(t, i);
+    const RtTensor *ids = large ? expect(f, w, IDS, true, -1, d) : NULL;
+    if (large && !ids) return;
+    const int64_t *id = ids ? rt_tensors_data(f, ids) : NULL;
+    uint64_t rows = large ? (uint64_t)ids->dim[0] : rt_tables_rows(t, i), width = rt_tables_width(t, i);
+    for (uint64_t r = 0; r < rows && id; r++)
+        if (id[r] < 0 || id[r] >= w->dim[0]) {
+            differ(d, "'%s.ids' holds %lld, the table has %lld rows", w->name, (long long)id[r], (long long)w->dim[0]);
+            return;
+        }
+    for (int part = 0; part <= (slots ? w->n_slots : 0); part++) {
+        const RtTensor *x = expect(f, w, part, large, (int64_t)rows, d);
+        if (!x) return;
+        const float *v = rt_tensors_data(f, x);
+        float *dense = rt_tables_dense(t, i, part);
+        if (dense && !large) memcpy(dense, v, x->bytes);
+        else
+            for (uint64_t r = 0; r < rows; r++) rt_tables_put_row(t, i, id ? (uint32_t)id[r] : (uint32_t)r, part, v + r * width);
+    }
+}
+
+/* A tensor that belongs to no weight; slots of other optimizers may be there. */
+static bool belongs(const RtModel *m, const RtTables *t, const char *name) {
+    for (int i = 0; i < m->n_weights; i++) {
+        size_t n = strlen(m->weights[i].name);
+        if (strncmp(name, m->weights[i].name, n)) continue;
+        if (!name[n] || name[n] == '/' || (rt_tables_is_large(t, i) && !strcmp(name + n, ".ids"))) return true;
+    }
+    return false;
+}
+
+bool rt_weights_read(const char *path, const char *dir, const RtModel *m, RtTables *t, bool slots, char *err, size_t err_bytes) {
+    RtTensorFile *f = rt_tensors_open(path, err, err_bytes);
+    if (!f) return false;
+    Differences d = {"", 0};
+    for (int i = 0; i < m->n_weights; i++) read_weight(f, m, t, i, slots, &d);
+    for (int i = 0; i < rt_tensors_count(f); i++)
+        if (!belongs(m, t, rt_tensors_at(f, i)->name)) differ(&d, "'%s' is in the checkpoint, not in the model", rt_tensors_at(f, i)->name);
+    rt_tensors_close(f);
+    if (!d.n) return true;
+    char more[40] = "";
+    if (d.n > TOLD) snprintf(more, sizeof more, "\n  and %d more", d.n - TOLD);
+    snprintf(err, err_bytes, "%s: the checkpoint doesn't fit the model '%s'%s%s", dir, m->name, d.text, more);
+    return false;
+}
