@@ -1,0 +1,91 @@
+/* Evaluation: all rows once, metrics over them. Used by `eval`, and by `train` after each epoch. */
+#include <math.h>
+#include <stdlib.h>
+#include "runtime/checkpoint.h"
+#include "runtime/message.h"
+#include "runtime/program.h"
+#include "runtime/progress.h"
+
+void rt_collect(const RtExec *x, int function, RtMetrics *s) {
+    const RtModel *m = x->m;
+    for (int i = 0; i < m->n_metrics; i++) {
+        const RtMetric *t = &m->metrics[i];
+        const void *where = t->where[function] >= 0 ? rt_exec_output(x, function, t->where[function]) : NULL;
+        const void *by = t->by[function] >= 0 ? rt_exec_output(x, function, t->by[function]) : NULL;
+        rt_metrics_add(s, i, x->step.rows, rt_exec_output(x, function, t->p[function]),
+                       rt_exec_output(x, function, t->y[function]), where, by);
+    }
+}
+
+static int evaluate_batches(RtExec *x, RtReader *r, RtMetrics *s, RtProgress *progress, RtEvaluation *out) {
+    char err[RT_MESSAGE] = "";
+    RtBatch *b;
+    double loss = 0;
+    int got;
+    while ((got = rt_reader_next(r, &b, err, sizeof err)) > 0) {
+        rt_exec_batch(x, b);
+        if (!rt_exec_run(x, RT_EVAL, x->m->program->eval)) return rt_report_nan(x, RT_EVAL, r, b);
+        rt_collect(x, RT_EVAL, s);
+        loss += (double)x->loss * b->rows;
+        out->rows += b->rows;
+        out->steps++;
+        rt_reader_release(r, b);
+        rt_progress_show(progress, rt_now(), out->rows, loss / (double)out->rows, rt_reader_progress(r), 0);
+    }
+    out->loss = loss / (double)out->rows;
+    return got < 0 ? rt_fail(RT_EXIT_FAILED, "%s", err) : RT_EXIT_OK;
+}
+
+int rt_evaluate(RtExec *x, const RtReaderOptions *o, RtMetrics *s, RtProgress *progress, RtEvaluation *out) {
+    char err[RT_MESSAGE] = "";
+    double start = rt_now();
+    *out = (RtEvaluation){0};
+    rt_metrics_reset(s);
+    rt_progress_begin(progress, "evaluation", start);
+    RtReader *r = rt_reader_open(x->m, o, err, sizeof err);
+    if (!r) return rt_fail(RT_EXIT_FAILED, "%s", err);
+    int code = evaluate_batches(x, r, s, progress, out);
+    uint64_t bad = rt_reader_bad_rows(r);
+    out->wait = rt_reader_wait_seconds(r);
+    rt_reader_close(r);
+    rt_progress_clear();
+    if (code == RT_EXIT_OK && bad) rt_warn("%llu bad rows skipped in the evaluation data", (unsigned long long)bad);
+    out->seconds = rt_now() - start;
+    return code;
+}
+
+static int print(const RtModel *m, const RtArgs *a, const RtExec *x, RtMetrics *s, const RtEvaluation *e) {
+    json_t *o = json_object();
+    json_object_set_new(o, "model", json_string(m->name));
+    json_object_set_new(o, "rows", json_integer((json_int_t)e->rows));
+    json_object_set_new(o, "loss", rt_real(e->rows ? e->loss : NAN));
+    rt_report_metrics(m, s, o, true);
+    json_object_set_new(o, "samples_per_s", rt_real((double)e->rows / e->seconds));
+    json_object_set_new(o, "seconds", json_real(e->seconds));
+    json_object_set_new(o, "read_s", json_real(e->wait));
+    json_object_set_new(o, "compute_s", json_real(x->run_seconds));
+    if (a->json) return rt_print_json(o);
+    printf("%s: %llu rows in %.1f s\n", m->name, (unsigned long long)e->rows, e->seconds);
+    printf("%-20s %.6f\n", "loss", e->loss);
+    rt_print_metrics(m, o, true, stdout);
+    json_decref(o);
+    return rt_flush_stdout();
+}
+
+int rt_eval(const RtModel *m, const RtArgs *a) {
+    char err[RT_MESSAGE] = "";
+    RtTables *t = rt_checkpoint_open(m, a->load, err, sizeof err);
+    if (!t) return rt_fail(RT_EXIT_FAILED, "%s", err);
+    RtExec *x = rt_exec_new(m, t, rt_args_threads(a), err, sizeof err);
+    RtMetrics *s = rt_metrics_new(m);
+    RtReaderOptions o = rt_reader_options(m, a, &a->data, RT_EVAL, t);
+    RtProgress progress;
+    RtEvaluation e;
+    rt_progress_init(&progress, a->progress);
+    int code = x ? rt_evaluate(x, &o, s, &progress, &e) : rt_fail(RT_EXIT_FAILED, "%s", err);
+    if (code == RT_EXIT_OK) code = print(m, a, x, s, &e);
+    rt_metrics_free(s);
+    rt_exec_free(x);
+    rt_tables_free(t);
+    return code;
+}

@@ -1,0 +1,65 @@
+#include "runtime/program.h"
+#include <stdio.h>
+#include <string.h>
+#include "runtime/message.h"
+
+/* ---- is this the right machine, the right runtime? ---- */
+
+#define NEED(feature) \
+    if (!__builtin_cpu_supports(feature)) return feature;
+
+/* The first feature that the program's code needs and this CPU hasn't; NULL if all are there. */
+static const char *missing_feature(uint32_t level) {
+    __builtin_cpu_init();
+    if (level >= 3) {
+        NEED("avx") NEED("avx2") NEED("bmi") NEED("bmi2") NEED("f16c") NEED("fma") NEED("lzcnt") NEED("movbe")
+    }
+    if (level >= 4) {
+        NEED("avx512f") NEED("avx512bw") NEED("avx512cd") NEED("avx512dq") NEED("avx512vl")
+    }
+    return NULL;
+}
+
+static int check_machine(const RtProgram *p) {
+    if (p->abi != RT_ABI_VERSION)
+        return rt_fail(RT_EXIT_FAILED, "the model's code was made for runtime interface %u, this runtime has %d: compile it again", p->abi, RT_ABI_VERSION);
+    const char *feature = missing_feature(p->cpu_level);
+    if (feature)
+        return rt_fail(RT_EXIT_FAILED, "this CPU has no %s, the model's code needs it (x86-64-v%u)\nhint: compile it with a lower --march", feature, p->cpu_level);
+    return RT_EXIT_OK;
+}
+
+/* ---- shared by the commands ---- */
+
+uint32_t rt_args_threads(const RtArgs *a) { return a->threads > 0 ? (uint32_t)(a->threads < 1024 ? a->threads : 1024) : rt_cpus(); }
+
+RtReaderOptions rt_reader_options(const RtModel *m, const RtArgs *a, const RtWords *paths, int purpose, RtTables *t) {
+    uint32_t threads = rt_args_threads(a);
+    return (RtReaderOptions){.paths = paths->v,
+                             .n_paths = paths->n,
+                             .purpose = purpose,
+                             .batch = (uint32_t)m->batch,
+                             .epochs = 1,
+                             .bad = a->on_bad_row ? RT_BAD_SKIP : RT_BAD_FAIL,
+                             .bad_path = a->bad_rows,
+                             .threads = threads > 1 ? (int)(threads / 2) : 1,
+                             .tables = t};
+}
+
+int rt_main(const RtProgram *program, int argc, char **argv) {
+    int code = check_machine(program);
+    if (code != RT_EXIT_OK) return code;
+    char err[RT_MESSAGE] = "";
+    RtModel *m = rt_model_parse(program->description, program->description_bytes, program->vocabs, err, sizeof err);
+    if (!m) return rt_fail(RT_EXIT_FAILED, "%s", err);
+    m->program = program;
+    RtArgs a;
+    code = rt_args_parse(&a, m->name, m->ctrc, argc, argv);
+    if (code < 0) {
+        int (*const commands[RT_COMMANDS])(const RtModel *, const RtArgs *) = {rt_train, rt_eval, rt_predict, rt_info};
+        code = commands[a.command](m, &a);
+    }
+    rt_args_free(&a);
+    rt_model_free(m);
+    return code;
+}

@@ -1,0 +1,50 @@
+/* The generated program as a whole: its commands, and what they share. */
+#ifndef CTRC_RUNTIME_PROGRAM_H
+#define CTRC_RUNTIME_PROGRAM_H
+#include <jansson.h>
+#include "runtime/args.h"
+#include "runtime/exec.h"
+#include "runtime/metrics.h"
+
+enum { RT_EXIT_OK = 0, RT_EXIT_FAILED = 1, RT_EXIT_USAGE = 2 };
+
+/* main() of a generated program, but for the constant it takes. Returns the exit code. */
+int rt_main(const RtProgram *program, int argc, char **argv);
+
+/* One command, after parsing. */
+int rt_train(const RtModel *m, const RtArgs *a);
+int rt_eval(const RtModel *m, const RtArgs *a);
+int rt_predict(const RtModel *m, const RtArgs *a);
+int rt_info(const RtModel *m, const RtArgs *a);
+
+/* Prints "error: message" to stderr, below a progress line if there is one; a message that begins with a place
+ * ("f.csv:3:1: error: …") stays as it is. Returns the code. */
+int rt_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void rt_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+double rt_now(void); /* seconds of the monotonic clock */
+uint32_t rt_args_threads(const RtArgs *a);
+/* What the reader needs for a command's --data; the rest is the caller's to set. */
+RtReaderOptions rt_reader_options(const RtModel *m, const RtArgs *a, const RtWords *paths, int purpose, RtTables *t);
+/* An evaluation of all rows of a reader's files, into s (which is reset). */
+typedef struct { uint64_t rows, steps; double loss, seconds, wait; } RtEvaluation;
+struct RtProgress;
+int rt_evaluate(RtExec *x, const RtReaderOptions *o, RtMetrics *s, struct RtProgress *progress, RtEvaluation *out);
+/* The last batch's outputs into the metrics. */
+void rt_collect(const RtExec *x, int function, RtMetrics *s);
+
+/* ---- results (report.c) ---- */
+json_t *rt_real(double v); /* null if not finite */
+/* The values as {"auc":{"ctr":…},…} added to o, undefined ones null, with a note to stderr if asked. */
+void rt_report_metrics(const RtModel *m, RtMetrics *s, json_t *o, bool note);
+/* "name prediction  value" lines, or " name prediction value" parts of one line. */
+void rt_print_metrics(const RtModel *m, const json_t *o, bool lines, FILE *f);
+/* One object, one line, on stdout; takes the reference. An exit code: a full disk is an error. */
+int rt_print_json(json_t *o);
+int rt_flush_stdout(void);
+
+/* ---- the first NaN (nan.c) ---- */
+/* Says what is known about a loss that is not finite in this batch; returns RT_EXIT_FAILED. */
+int rt_report_nan(RtExec *x, int function, const RtReader *r, const RtBatch *b);
+
+#endif

@@ -1,0 +1,78 @@
+/* Results for people and for scripts. */
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "runtime/message.h"
+#include "runtime/program.h"
+#include "runtime/progress.h"
+
+static int say(int code, const char *word, const char *format, va_list ap) {
+    char text[RT_MESSAGE * 2];
+    vsnprintf(text, sizeof text, format, ap);
+    rt_progress_clear();
+    fprintf(stderr, "%s%s\n", strstr(text, ": error: ") ? "" : word, text);
+    return code;
+}
+int rt_fail(int code, const char *format, ...) {
+    va_list ap;
+    va_start(ap, format);
+    say(code, "error: ", format, ap);
+    va_end(ap);
+    return code;
+}
+void rt_warn(const char *format, ...) {
+    va_list ap;
+    va_start(ap, format);
+    say(0, "warning: ", format, ap);
+    va_end(ap);
+}
+
+double rt_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+json_t *rt_real(double v) { return isfinite(v) ? json_real(v) : json_null(); }
+
+void rt_report_metrics(const RtModel *m, RtMetrics *s, json_t *o, bool note) {
+    for (int i = 0; i < m->n_metrics; i++) {
+        const char *name = rt_metric_name(m->metrics[i].kind), *prediction = m->predictions[m->metrics[i].prediction].name, *why;
+        double v;
+        if (!rt_metrics_value(s, i, &v, &why) && note) rt_warn("%s of %s is undefined: %s", name, prediction, why);
+        json_t *by_name = json_object_get(o, name);
+        if (!by_name) json_object_set_new(o, name, by_name = json_object());
+        json_object_set_new(by_name, prediction, rt_real(v));
+    }
+}
+
+void rt_print_metrics(const RtModel *m, const json_t *o, bool lines, FILE *f) {
+    for (int i = 0; i < m->n_metrics; i++) {
+        const char *name = rt_metric_name(m->metrics[i].kind), *prediction = m->predictions[m->metrics[i].prediction].name;
+        const json_t *v = json_object_get(json_object_get(o, name), prediction);
+        char text[32] = "undefined", title[128];
+        if (json_is_real(v)) snprintf(text, sizeof text, "%.6f", json_real_value(v));
+        snprintf(title, sizeof title, "%s %s", name, prediction);
+        fprintf(f, lines ? "%-20s %s\n" : ", %s %s", title, text);
+    }
+}
+
+int rt_flush_stdout(void) {
+    errno = 0;
+    char reason[RT_SHOWN];
+    if (fflush(stdout) == 0 && !ferror(stdout)) return RT_EXIT_OK;
+    return rt_fail(RT_EXIT_FAILED, "cannot write to stdout: %s", rt_reason(errno, reason));
+}
+
+int rt_print_json(json_t *o) {
+    char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(15));
+    json_decref(o);
+    if (!text) abort();
+    puts(text);
+    free(text);
+    return rt_flush_stdout();
+}
