@@ -3,7 +3,7 @@
 #define CTRC_RUNTIME_MESSAGE_H
 #include <stddef.h>
 
-enum { RT_MESSAGE = 1024, RT_SHOWN = 160 };
+enum { RT_MESSAGE = 1024, RT_SHOWN = 176 };
 typedef struct { char text[RT_MESSAGE]; } RtMessage;
 
 /* Always false, so that a failing function can end with `return rt_message(…)`. */

@@ -45,7 +45,8 @@ void rt_reader_release(RtReader *r, RtBatch *b);
 void rt_reader_close(RtReader *r);
 
 const char *rt_reader_file(const RtReader *r, uint32_t file); /* path as given or found in a directory */
-uint64_t rt_reader_bad_rows(const RtReader *r);
+uint64_t rt_reader_bad_rows(const RtReader *r);    /* up to the last batch given, in the first epoch */
+const char *rt_reader_first_bad(const RtReader *r); /* message about the first of them, NULL if there is none */
 /* Share of the current epoch's bytes that were consumed, 0…1, or -1 if unknown (stdin). */
 double rt_reader_progress(const RtReader *r);
 double rt_reader_wait_seconds(const RtReader *r);  /* how long rt_reader_next has waited in all */

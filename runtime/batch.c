@@ -1,0 +1,325 @@
+/* Assembles a batch: gathers rows into one array an input, makes the offsets of each axis, and finds each
+ * table's unique rows with the places where they occur. Runs on one thread. */
+#include "runtime/reader_internal.h"
+#include "runtime/tables.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE = 64, COPY = 8 /* words moved at once; arrays have that much slack */ };
+
+typedef struct { void *p; size_t cap; } Room; /* aligned memory; what was in it may be lost when it grows */
+typedef struct { Room id, slot, start, occ_lookup, occ_index; } TableRoom;
+typedef struct {
+    RtBatchOwn head;
+    RtBatch batch;
+    Room *offsets; /* [axis] */
+    Room *value;   /* [target] */
+    TableRoom *table; /* [weight] */
+    Room row_file, row_line;
+} Own;
+
+/* Where an item's values go: an input of its own, or a lookup's, whose ids then become unique rows. */
+typedef struct { int item, lookup, input; bool first; /* of its item: gathered into; others are copies */ } Target;
+typedef struct { int word, words, target; } Gather; /* word: of the row's length along the item's axis, -1: one value */
+
+struct RtAssembler {
+    const RtPlan *p;
+    RtTables *tables;
+    uint32_t batch;
+    Target *target;
+    int n_targets;
+    Gather *gather; /* [item] */
+    uint32_t **out; /* [item] where the next row's values go */
+    int *lookup_target; /* [lookup] -1: off */
+    const uint32_t **record; /* [row] */
+    uint64_t *slot; /* scratch: id << 32 | unique + 1, 0: free */
+    size_t n_slots, cap_slots, cap_count;
+    uint32_t *count; /* scratch: by unique row */
+};
+
+static void *room(Room *r, size_t bytes) {
+    bytes += LINE;
+    if (bytes <= r->cap) return r->p;
+    size_t cap = r->cap ? r->cap : 1024;
+    while (cap < bytes) cap *= 2;
+    free(r->p);
+    r->p = aligned_alloc(LINE, cap);
+    if (!r->p) rt_reader_alloc(SIZE_MAX / 2, 1); /* says so and ends */
+    r->cap = cap;
+    return r->p;
+}
+
+static int add_target(RtAssembler *a, int feature, int lookup, int input) {
+    int item = a->p->item_of[feature];
+    Gather *g = &a->gather[item];
+    a->target[a->n_targets] = (Target){item, lookup, input, g->target < 0};
+    if (g->target < 0) g->target = a->n_targets;
+    return a->n_targets++;
+}
+
+RtAssembler *rt_assembler_new(const RtPlan *p, RtTables *tables, uint32_t batch) {
+    const RtModel *m = p->m;
+    RtAssembler *a = rt_reader_alloc(1, sizeof *a);
+    a->p = p;
+    a->tables = tables;
+    a->batch = batch;
+    a->target = rt_reader_alloc((size_t)(m->n_inputs + m->n_lookups), sizeof *a->target);
+    a->gather = rt_reader_alloc((size_t)p->n_items, sizeof *a->gather);
+    a->out = rt_reader_alloc((size_t)p->n_items, sizeof *a->out);
+    a->lookup_target = rt_reader_alloc((size_t)m->n_lookups, sizeof *a->lookup_target);
+    a->record = rt_reader_alloc(batch, sizeof *a->record);
+    for (int k = 0; k < p->n_items; k++)
+        a->gather[k] = (Gather){p->items[k].axis < 0 ? -1 : p->axis_word[p->items[k].axis], p->items[k].words, -1};
+    for (int i = 0; i < m->n_lookups; i++)
+        a->lookup_target[i] = p->feature_on[m->lookups[i].feature] ? add_target(a, m->lookups[i].feature, i, -1) : -1;
+    for (int i = 0; i < m->n_inputs; i++)
+        if (m->inputs[i].kind != RT_IN_LOOKUP && p->feature_on[m->inputs[i].index]) add_target(a, m->inputs[i].index, -1, i);
+    return a;
+}
+
+void rt_assembler_free(RtAssembler *a) {
+    if (!a) return;
+    free(a->target);
+    free(a->gather);
+    free(a->out);
+    free(a->lookup_target);
+    free(a->record);
+    free(a->slot);
+    free(a->count);
+    free(a);
+}
+
+RtBatch *rt_batch_new(const RtAssembler *a) {
+    const RtModel *m = a->p->m;
+    Own *o = rt_reader_alloc(1, sizeof *o);
+    o->head.batch = &o->batch;
+    o->batch.own = o;
+    o->batch.offsets = rt_reader_alloc((size_t)m->n_axes, sizeof(void *));
+    o->batch.inputs = rt_reader_alloc((size_t)m->n_inputs, sizeof(void *));
+    o->batch.tables = rt_reader_alloc((size_t)m->n_weights, sizeof *o->batch.tables);
+    o->offsets = rt_reader_alloc((size_t)m->n_axes, sizeof *o->offsets);
+    o->value = rt_reader_alloc((size_t)a->n_targets, sizeof *o->value);
+    o->table = rt_reader_alloc((size_t)m->n_weights, sizeof *o->table);
+    return &o->batch;
+}
+
+void rt_batch_free(const RtAssembler *a, RtBatch *b) {
+    if (!b) return;
+    const RtModel *m = a->p->m;
+    Own *o = b->own;
+    for (int i = 0; i < m->n_axes; i++) free(o->offsets[i].p);
+    for (int i = 0; i < a->n_targets; i++) free(o->value[i].p);
+    for (int i = 0; i < m->n_weights; i++) {
+        TableRoom *t = &o->table[i];
+        free(t->id.p);
+        free(t->slot.p);
+        free(t->start.p);
+        free(t->occ_lookup.p);
+        free(t->occ_index.p);
+    }
+    free(o->offsets);
+    free(o->value);
+    free(o->table);
+    free(o->row_file.p);
+    free(o->row_line.p);
+    free(b->offsets);
+    free(b->inputs);
+    free(b->tables);
+    free(o);
+}
+
+/* ---- gathering ---- */
+
+static void find_records(RtAssembler *a, Own *o, const RtRef *refs, uint32_t n) {
+    uint32_t *file = room(&o->row_file, (size_t)n * sizeof *file);
+    uint64_t *line = room(&o->row_line, (size_t)n * sizeof *line);
+    for (uint32_t r = 0; r < n; r++) {
+        const RtRows *rows = refs[r].rows;
+        a->record[r] = rows->word + rows->at[refs[r].row];
+        __builtin_prefetch(a->record[r]);
+        file[r] = rows->file;
+        line[r] = rows->first_line + rows->line[refs[r].row];
+    }
+    o->batch.row_file = file;
+    o->batch.row_line = line;
+}
+
+static void make_offsets(RtAssembler *a, Own *o, uint32_t n) {
+    for (int i = 0; i < a->p->m->n_axes; i++) {
+        int word = a->p->axis_word[i];
+        if (word < 0) continue;
+        uint32_t *off = room(&o->offsets[i], ((size_t)n + 1) * sizeof *off), sum = 0;
+        for (uint32_t r = 0; r < n; r++) {
+            off[r] = sum;
+            sum += a->record[r][word];
+        }
+        off[n] = sum;
+        o->batch.offsets[i] = off;
+    }
+}
+
+/* Values of an item in the batch: rows, or positions along its axis. */
+static size_t item_count(const RtAssembler *a, const Own *o, int item, uint32_t n) {
+    int axis = a->p->items[item].axis;
+    return axis < 0 ? n : o->batch.offsets[axis][n];
+}
+
+static void gather_rows(RtAssembler *a, const RtRef *refs, uint32_t n) {
+    enum { AHEAD = 2 }; /* rows to have in the cache before they are copied */
+    for (uint32_t r = 0; r < n; r++) {
+        if (r + AHEAD < n) {
+            const RtRows *rows = refs[r + AHEAD].rows;
+            const uint32_t *end = rows->word + rows->at[refs[r + AHEAD].row + 1];
+            for (const uint32_t *p = a->record[r + AHEAD]; p < end; p += LINE / sizeof *p) __builtin_prefetch(p);
+        }
+        const uint32_t *len = a->record[r], *from = len + a->p->n_axis_words;
+        for (int k = 0; k < a->p->n_items; k++) {
+            const Gather *g = &a->gather[k];
+            uint32_t *to = a->out[k], words = (g->word < 0 ? 1 : len[g->word]) * (uint32_t)g->words;
+            if (words == 1) *to = *from;
+            else
+                for (uint32_t i = 0; i < words; i += COPY) memcpy(to + i, from + i, COPY * sizeof *to);
+            from += words;
+            a->out[k] = to + words;
+        }
+    }
+}
+
+static void gather(RtAssembler *a, Own *o, const RtRef *refs, uint32_t n) {
+    for (int t = 0; t < a->n_targets; t++) {
+        const Target *target = &a->target[t];
+        size_t bytes = item_count(a, o, target->item, n) * (size_t)a->gather[target->item].words * sizeof(uint32_t);
+        void *p = room(&o->value[t], bytes);
+        if (target->first) a->out[target->item] = p;
+        if (target->input >= 0) o->batch.inputs[target->input] = p;
+    }
+    gather_rows(a, refs, n);
+    for (int t = 0; t < a->n_targets; t++) {
+        const Target *target = &a->target[t];
+        size_t bytes = item_count(a, o, target->item, n) * (size_t)a->gather[target->item].words * sizeof(uint32_t);
+        if (!target->first) memcpy(o->value[t].p, o->value[a->gather[target->item].target].p, bytes);
+    }
+    for (int i = 0; i < a->p->m->n_inputs; i++) {
+        const RtInput *in = &a->p->m->inputs[i];
+        if (in->kind == RT_IN_LOOKUP && a->lookup_target[in->index] >= 0) o->batch.inputs[i] = o->value[a->lookup_target[in->index]].p;
+    }
+}
+
+/* ---- unique rows of a table ---- */
+
+static bool looks_up(const RtAssembler *a, int lookup, int weight) {
+    return a->p->m->lookups[lookup].table == weight && a->lookup_target[lookup] >= 0;
+}
+
+static size_t lookup_count(const RtAssembler *a, const Own *o, int lookup, uint32_t n) {
+    return item_count(a, o, a->target[a->lookup_target[lookup]].item, n);
+}
+
+/* Replaces ids by the numbers of unique rows, and counts each one's occurrences. */
+static uint32_t number_ids(RtAssembler *a, uint32_t *value, size_t n, uint32_t *ids, uint32_t n_ids, int shift) {
+    uint64_t *slot = a->slot, mask = a->n_slots - 1;
+    uint32_t *count = a->count;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t id = value[i];
+        if (id == RT_NO_ID) continue;
+        uint64_t k = (uint64_t)(id * 0x9e3779b1u) << 32 >> shift;
+        while (slot[k] && (uint32_t)(slot[k] >> 32) != id) k = (k + 1) & mask;
+        uint32_t unique = (uint32_t)slot[k];
+        if (!unique) {
+            ids[n_ids] = id;
+            count[n_ids] = 0;
+            unique = ++n_ids;
+            slot[k] = (uint64_t)id << 32 | unique;
+        }
+        count[unique - 1]++;
+        value[i] = unique - 1;
+    }
+    return n_ids;
+}
+
+/* count becomes the place of each unique row's next occurrence. */
+static void place_starts(uint32_t *start, uint32_t *count, uint32_t n) {
+    uint32_t sum = 0;
+    for (uint32_t u = 0; u < n; u++) {
+        uint32_t c = count[u];
+        start[u] = count[u] = sum;
+        sum += c;
+    }
+    start[n] = sum;
+}
+
+static void place_occurrences(RtAssembler *a, const Own *o, int lookup, uint32_t n, uint8_t *occ_lookup, uint32_t *occ_index) {
+    const RtLookup *l = &a->p->m->lookups[lookup];
+    const uint32_t *value = o->value[a->lookup_target[lookup]].p;
+    int axis = a->p->m->features[l->feature].axis;
+    uint32_t *next = a->count;
+    for (uint32_t r = 0, i = 0; r < n; r++) {
+        uint32_t end = axis < 0 ? r + 1 : o->batch.offsets[axis][r + 1];
+        for (; i < end; i++) {
+            if (value[i] == RT_NO_ID) continue;
+            uint32_t k = next[value[i]]++;
+            occ_lookup[k] = (uint8_t)l->ordinal;
+            occ_index[k] = l->pooled ? r : i;
+        }
+    }
+}
+
+/* Rows that a large table stores as they are met; others have the id as storage row. */
+static void find_slots(const RtAssembler *a, int weight, const uint32_t *id, uint32_t *slot, uint32_t n) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* a second reader (evaluation) may share the tables */
+    const RtWeight *w = &a->p->m->weights[weight];
+    if (!w->sparse || w->dim[0] <= 1 << 20 || !a->tables) {
+        memcpy(slot, id, (size_t)n * sizeof *slot);
+        return;
+    }
+    pthread_mutex_lock(&lock);
+    for (uint32_t u = 0; u < n; u++) slot[u] = rt_tables_slot(a->tables, weight, id[u], a->p->purpose == RT_TRAIN);
+    pthread_mutex_unlock(&lock);
+}
+
+static void fill_table(RtAssembler *a, Own *o, int weight, uint32_t n) {
+    const RtModel *m = a->p->m;
+    size_t total = 0, want = 64;
+    bool any = false;
+    for (int l = 0; l < m->n_lookups; l++) {
+        if (!looks_up(a, l, weight)) continue;
+        any = true;
+        total += lookup_count(a, o, l, n);
+    }
+    if (!any) return;
+    int bits = 6;
+    for (; want < total * 2; want *= 2) bits++;
+    if (want > a->cap_slots) {
+        free(a->slot);
+        a->slot = rt_reader_alloc(want, sizeof *a->slot);
+        a->cap_slots = want;
+    } else memset(a->slot, 0, want * sizeof *a->slot);
+    a->n_slots = want;
+    a->count = rt_reader_grow(a->count, &a->cap_count, total + 1, sizeof *a->count);
+    TableRoom *t = &o->table[weight];
+    uint32_t *id = room(&t->id, total * sizeof *id), n_ids = 0;
+    for (int l = 0; l < m->n_lookups; l++)
+        if (looks_up(a, l, weight)) n_ids = number_ids(a, o->value[a->lookup_target[l]].p, lookup_count(a, o, l, n), id, n_ids, 64 - bits);
+    uint32_t *start = room(&t->start, ((size_t)n_ids + 1) * sizeof *start), *slot = room(&t->slot, (size_t)n_ids * sizeof *slot);
+    uint8_t *occ_lookup = room(&t->occ_lookup, total);
+    uint32_t *occ_index = room(&t->occ_index, total * sizeof *occ_index);
+    place_starts(start, a->count, n_ids);
+    for (int l = 0; l < m->n_lookups; l++)
+        if (looks_up(a, l, weight)) place_occurrences(a, o, l, n, occ_lookup, occ_index);
+    find_slots(a, weight, id, slot, n_ids);
+    if (a->tables && m->weights[weight].sparse)
+        for (uint32_t u = 0; u < n_ids; u++)
+            if (slot[u] != RT_NO_ID) rt_tables_prefetch(a->tables, weight, slot[u]);
+    o->batch.tables[weight] =
+        (RtTableBatch){.n = n_ids, .id = id, .slot = slot, .start = start, .occ_lookup = occ_lookup, .occ_index = occ_index};
+}
+
+void rt_batch_fill(RtAssembler *a, RtBatch *b, const RtRef *refs, uint32_t n) {
+    Own *o = b->own;
+    b->rows = n;
+    find_records(a, o, refs, n);
+    make_offsets(a, o, n);
+    gather(a, o, refs, n);
+    for (int w = 0; w < a->p->m->n_weights; w++) fill_table(a, o, w, n);
+}
