@@ -359,7 +359,7 @@ static void test_optimizers(void **state) {
     double f1 = -(z1 + 0.02) / (sqrt(n1) / 0.1 + 2 * 0.5); /* z1 is below zero */
     double z2 = z1 + 0.5 - (sqrt(n2) - sqrt(n1)) / 0.1 * f1;
     double f2 = fabs(z2) <= 0.02 ? 0 : ((z2 > 0 ? 0.02 : -0.02) - z2) / (sqrt(n2) / 0.1 + 2 * 0.5);
-    expect_w("ftrl lr=0.1 init=0.1 l1=0.02 l2_ftrl=0.5", f2, 0);
+    expect_w("ftrl lr=0.1 init=0.1 l1_ftrl=0.02 l2_ftrl=0.5", f2, 0);
 }
 
 static void test_schedules(void **state) {
