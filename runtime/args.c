@@ -68,7 +68,7 @@ static const char *const later_commands[] = {"check", "export"};
 static void print_option(FILE *f, const Option *o) {
     char left[64];
     snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
-    fprintf(f, "  %-28s %s\n", left, o->help);
+    fprintf(f, "  %-31s %s\n", left, o->help);
 }
 
 static void print_examples(FILE *f, RtCommand c, const char *p) {

@@ -105,8 +105,11 @@ static bool same_shape(const RtTensor *x, const RtWeight *w, bool rows_only) {
 /* One tensor that the model needs; NULL after telling a difference. */
 static const RtTensor *expect(const RtTensorFile *f, const RtWeight *w, int part, bool large, int64_t rows, Differences *d) {
     char a[160], b[160], *name = tensor_name(w, part);
-    const RtTensor *x = rt_tensors_find(f, name);
-    if (!x) differ(d, "'%s' is missing from the checkpoint", name);
+    const RtTensor *x = rt_tensors_find(f, name), *whole = part == IDS ? rt_tensors_find(f, w->name) : NULL;
+    if (!x && whole) /* a table that was small enough to be saved whole */
+        differ(d, "'%s' has shape %s in the checkpoint, %s in the model", w->name, rt_shape_text(whole->rank, whole->dim, a),
+               rt_shape_text(w->rank, w->dim, b));
+    else if (!x) differ(d, "'%s' is missing from the checkpoint", name);
     else if (part == IDS ? !x->i64 || x->rank != 1 : !same_shape(x, w, large) || (large && x->dim[0] != rows)) {
         int64_t dim[6];
         memcpy(dim, w->dim, sizeof dim);

@@ -45,11 +45,10 @@ int rt_evaluate(RtExec *x, const RtReaderOptions *o, RtMetrics *s, RtProgress *p
     RtReader *r = rt_reader_open(x->m, o, err, sizeof err);
     if (!r) return rt_fail(RT_EXIT_FAILED, "%s", err);
     int code = evaluate_batches(x, r, s, progress, out);
-    uint64_t bad = rt_reader_bad_rows(r);
+    if (code == RT_EXIT_OK) rt_warn_bad_rows(r, o->bad_path);
     out->wait = rt_reader_wait_seconds(r);
     rt_reader_close(r);
     rt_progress_clear();
-    if (code == RT_EXIT_OK && bad) rt_warn("%llu bad rows skipped in the evaluation data", (unsigned long long)bad);
     out->seconds = rt_now() - start;
     return code;
 }

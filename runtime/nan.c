@@ -7,6 +7,9 @@
 #include <string.h>
 #include "runtime/program.h"
 
+/* The sign of a NaN means nothing. */
+static const char *shown(float v) { return isnan(v) ? "nan" : v > 0 ? "inf" : "-inf"; }
+
 static RtStepFn function_of(const RtModel *m, int function) {
     return function == RT_TRAIN ? m->program->train : m->program->eval;
 }
@@ -20,7 +23,7 @@ static const RtNodeInfo *node_of(const RtFunction *f, uint32_t id) {
 static void say_op(const RtExec *x, int function) {
     if (!x->check.found) return;
     const RtNodeInfo *n = node_of(&x->m->fn[function], x->check.op);
-    fprintf(stderr, "  the first value that is not finite (%g) comes from op %%%u", (double)x->check.value, x->check.op);
+    fprintf(stderr, "  the first value that is not finite (%s) comes from op %%%u", shown(x->check.value), x->check.op);
     if (n) fprintf(stderr, " %s%s%s, %s%s%s", n->op, n->name ? " of " : "", n->name ? n->name : "", n->type, n->at ? ", at " : "", n->at ? n->at : "");
     fputc('\n', stderr);
 }
@@ -31,7 +34,7 @@ static bool say_element(const RtWeight *w, uint64_t first, const float *v, uint6
     for (uint64_t i = 0; i < n; i++) {
         if (isfinite(v[i])) continue;
         uint64_t at = first + i, left = w->size;
-        fprintf(stderr, "  weight '%s' holds %g at [", w->name, (double)v[i]);
+        fprintf(stderr, "  weight '%s' holds %s at [", w->name, shown(v[i]));
         for (int k = 0; k < w->rank; k++) {
             left /= (uint64_t)w->dim[k];
             fprintf(stderr, "%s%" PRIu64, k ? "," : "", at / left);
@@ -95,8 +98,8 @@ static void say_rows(const RtReader *r, const RtBatch *b) {
 
 int rt_report_nan(RtExec *x, int function, const RtReader *r, const RtBatch *b) {
     float loss = x->loss;
-    if (function == RT_TRAIN) rt_fail(1, "the loss of step %" PRIu64 " is %g", x->step.step, (double)loss);
-    else rt_fail(1, "the loss of an evaluation batch is %g", (double)loss);
+    if (function == RT_TRAIN) rt_fail(1, "the loss of step %" PRIu64 " is %s", x->step.step, shown(loss));
+    else rt_fail(1, "the loss of an evaluation batch is %s", shown(loss));
     say_weights(x); /* before the step runs again */
     rt_exec_find_nan(x, function_of(x->m, function));
     say_op(x, function);

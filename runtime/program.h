@@ -21,6 +21,8 @@ int rt_info(const RtModel *m, const RtArgs *a);
  * ("f.csv:3:1: error: …") stays as it is. Returns the code. */
 int rt_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void rt_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* At the end of reading: how many rows were skipped, if any, and the first one's message. */
+void rt_warn_bad_rows(const RtReader *r, const char *written_to);
 
 double rt_now(void); /* seconds of the monotonic clock */
 uint32_t rt_args_threads(const RtArgs *a);

@@ -31,6 +31,13 @@ void rt_warn(const char *format, ...) {
     va_end(ap);
 }
 
+void rt_warn_bad_rows(const RtReader *r, const char *written_to) {
+    uint64_t n = rt_reader_bad_rows(r);
+    const char *first = n ? rt_reader_first_bad(r) : NULL;
+    if (n) rt_warn("%llu bad row%s skipped%s%s", (unsigned long long)n, n == 1 ? "" : "s", written_to ? ", written to " : "", written_to ? written_to : "");
+    if (first) fprintf(stderr, "  the first: %s\n", first);
+}
+
 double rt_now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);

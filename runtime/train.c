@@ -145,7 +145,7 @@ static int step(Train *t, const RtBatch *b) {
 static int too_many_bad(const Train *t) {
     uint64_t bad = rt_reader_bad_rows(t->reader);
     if (t->a->max_bad_rows < 0 || bad <= (uint64_t)t->a->max_bad_rows) return RT_EXIT_OK;
-    return rt_fail(RT_EXIT_FAILED, "more than %lld bad rows (--max-bad-rows)", (long long)t->a->max_bad_rows);
+    return rt_fail(RT_EXIT_FAILED, "more than %lld bad row%s (--max-bad-rows)", (long long)t->a->max_bad_rows, t->a->max_bad_rows == 1 ? "" : "s");
 }
 
 static int loop(Train *t) {
@@ -185,8 +185,7 @@ static int print(Train *t, double total) {
     json_t *o = json_object();
     double wait = t->reader ? rt_reader_wait_seconds(t->reader) : 0;
     uint64_t bad = t->reader ? rt_reader_bad_rows(t->reader) : 0;
-    if (bad) rt_warn("%llu bad rows skipped%s%s", (unsigned long long)bad, t->a->bad_rows ? ", written to " : "",
-                     t->a->bad_rows ? t->a->bad_rows : "");
+    if (t->reader) rt_warn_bad_rows(t->reader, t->a->bad_rows);
     json_object_set_new(o, "model", json_string(t->m->name));
     json_object_set_new(o, "rows", json_integer((json_int_t)t->run.rows));
     json_object_set_new(o, "steps", json_integer((json_int_t)t->run.steps));
