@@ -1,4 +1,5 @@
-/* Making nodes. A builder infers the type of what it appends, so no node of a wrong shape ever stands in a body. */
+/* Making nodes. A builder infers the type of what it appends, so no node of a wrong shape ever stands in a
+ * body. */
 #include "ir/internal.h"
 #include <stdlib.h>
 #include <string.h>
@@ -62,13 +63,16 @@ static void set_attrs(IrProgram *p, IrNode *n, int count, const IrAttr *attrs) {
             int at = ir_attr_find(specs, n_specs, attrs[i].key);
             if (at != s && !(at < 0 && s == n_specs)) continue;
             IrAttr a = attrs[i];
-            if (at >= 0 && (a.kind == 'i' || a.kind == 'b') && strchr("ibwcxvo", specs[at].kind)) a.kind = specs[at].kind;
+            if (at >= 0 && (a.kind == 'i' || a.kind == 'b') && strchr("ibwcxvo", specs[at].kind))
+                a.kind = specs[at].kind;
             if (a.kind == 's') a.s = arena_strdup(p->arena, a.s);
             n->attrs[n->n_attrs++] = a;
         }
 }
 
-static void append(IrBuilder *b, IrNode *n) { ARENA_PUSH(b->p->arena, b->body->nodes, b->body->n, b->body->cap, n); }
+static void append(IrBuilder *b, IrNode *n) {
+    ARENA_PUSH(b->p->arena, b->body->nodes, b->body->n, b->body->cap, n);
+}
 
 static IrNode *prepare(IrBuilder *b, IrOp op, int n_in, IrNode *const *in, int n_attrs, const IrAttr *attrs) {
     for (int i = 0; i < n_in; i++)
@@ -105,7 +109,8 @@ IrNode *ir_build2(IrBuilder *b, IrOp op, IrNode *x, IrNode *y) {
 }
 
 IrNode *ir_const(IrBuilder *b, double value) {
-    IrAttr attrs[] = {ir_afl(b->p->arena, "value", &value, 1), ir_ail(b->p->arena, "shape", (int64_t[]){1}, 1)};
+    IrAttr attrs[] = {ir_afl(b->p->arena, "value", &value, 1),
+                      ir_ail(b->p->arena, "shape", (int64_t[]){1}, 1)};
     return ir_build(b, OP_CONST, 0, NULL, 2, attrs);
 }
 

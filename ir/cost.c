@@ -4,7 +4,8 @@
 #include "ir/internal.h"
 
 typedef IrCost CostRule(const IrProgram *p, const IrNode *n);
-static CostRule ir_cost_zero, ir_cost_bytes, ir_cost_ew1, ir_cost_ew4, ir_cost_ew16, ir_cost_matmul, ir_cost_fused;
+static CostRule ir_cost_zero, ir_cost_bytes, ir_cost_ew1, ir_cost_ew4, ir_cost_ew16, ir_cost_matmul,
+    ir_cost_fused;
 
 static CostRule *const cost_rules[OP_COUNT] = {
 #define OP(id, text, min, max, attrs, shape, grad, cost, ...) [OP_##id] = ir_cost_##cost,
@@ -39,8 +40,8 @@ static IrCost ir_cost_bytes(const IrProgram *p, const IrNode *n) {
     return c;
 }
 
-/* `each` operations for every element that is read or made, whichever are more: a reduction reads more than it
- * makes, an elementwise op may stretch its operands. */
+/* `each` operations for every element that is read or made, whichever are more: a reduction reads more than
+ * it makes, an elementwise op may stretch its operands. */
 static IrCost elementwise(const IrNode *n, double each) {
     double size = size_of(n->type);
     IrCost c = {0, bytes_of(n->type)};
@@ -57,7 +58,8 @@ static IrCost ir_cost_ew1(const IrProgram *p, const IrNode *n) { return (void)p,
 static IrCost ir_cost_ew4(const IrProgram *p, const IrNode *n) { return (void)p, elementwise(n, 4); }
 static IrCost ir_cost_ew16(const IrProgram *p, const IrNode *n) { return (void)p, elementwise(n, 16); }
 
-/* A multiply and an add for each inner index of each result; matmul_grad_w: for each row that it sums over. */
+/* A multiply and an add for each inner index of each result; matmul_grad_w: for each row that it sums over.
+ */
 static IrCost ir_cost_matmul(const IrProgram *p, const IrNode *n) {
     IrCost c = ir_cost_bytes(p, n);
     IrType x = n->in[0]->type;

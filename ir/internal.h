@@ -43,17 +43,37 @@ bool ir_axis_attr(IrProgram *p, const IrNode *n, const char *key, int rank, int 
 const char *ir_axis_described(const IrProgram *p, int axis);
 
 /* ---- verifier ---- */
-/* ir_verify with places of its own for nodes: the reader's point into the IR text. */
-bool ir_verify_at(IrProgram *p, Span (*place)(const IrNode *n));
+/* Where declarations stand in an IR text, by number: the verifier's errors point there while a text is read,
+ * and otherwise to the places in the .ctr file. A node's place is then in its aux. */
+typedef enum {
+    DECL_PARAM,
+    DECL_AXIS,
+    DECL_COLUMN,
+    DECL_VOCAB,
+    DECL_OPTIMIZER,
+    DECL_WEIGHT,
+    DECL_TRAIN,
+    DECL_FUNC,
+    DECL_COUNT
+} IrDecl;
+typedef struct {
+    Span *at[DECL_COUNT];
+    int n[DECL_COUNT], cap[DECL_COUNT];
+} IrPlaces;
+Span ir_decl_place(const IrProgram *p, const IrPlaces *places, IrDecl decl, int index);
+Span ir_node_place(const IrPlaces *places, const IrNode *n);
+/* The two halves of ir_verify. places NULL: the .ctr file's. Functions need sound declarations. */
+bool ir_verify_decls(IrProgram *p, const IrPlaces *places);
+bool ir_verify_funcs(IrProgram *p, const IrPlaces *places);
 /* Plans, where schedule and plan-memory have filled them in: verify_plan.c. */
-bool ir_verify_plan(IrProgram *p, const IrFunc *f, Span (*place)(const IrNode *n));
+bool ir_verify_plan(IrProgram *p, const IrFunc *f, const IrPlaces *places);
 
 /* ---- text ---- */
 /* The fewest digits that read back as exactly v; "inf", "-inf", "nan". Returns buf. */
 const char *ir_double_text(double v, char buf[32]);
 void ir_put_string(FILE *out, const char *s, size_t n); /* quoted and escaped */
-bool ir_bare_name(const char *s);                       /* needs no quotes: a letter or _, then also digits and dots */
-void ir_put_name(FILE *out, const char *s);             /* bare or quoted */
+bool ir_bare_name(const char *s);           /* needs no quotes: a letter or _, then also digits and dots */
+void ir_put_name(FILE *out, const char *s); /* bare or quoted */
 void ir_put_axis(const IrProgram *p, FILE *out, int64_t axis);
 void ir_put_weight(const IrProgram *p, FILE *out, int64_t weight);
 void ir_put_column(const IrProgram *p, FILE *out, int64_t column);

@@ -10,12 +10,20 @@ static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c 
 static bool is_name(char c) { return is_letter(c) || is_digit(c) || c == '.'; }
 
 static Span span_to(const Lexer *lx, const char *start) {
-    Span s = {lx->file, lx->line, (uint32_t)(start - lx->line_start) + 1, lx->line, (uint32_t)(lx->at - lx->line_start) + 1};
+    Span s = {lx->file, lx->line, (uint32_t)(start - lx->line_start) + 1, lx->line,
+              (uint32_t)(lx->at - lx->line_start) + 1};
     return s;
 }
 
 void lex_start(Lexer *lx, Arena *a, Diag *d, int file, const char *text, size_t size) {
-    *lx = (Lexer){.arena = a, .diag = d, .text = text, .at = text, .end = text + size, .line_start = text, .line = 1, .file = (uint16_t)file};
+    *lx = (Lexer){.arena = a,
+                  .diag = d,
+                  .text = text,
+                  .at = text,
+                  .end = text + size,
+                  .line_start = text,
+                  .line = 1,
+                  .file = (uint16_t)file};
     lex_next(lx);
 }
 
@@ -86,12 +94,14 @@ static bool unescape(Lexer *lx, char *out) {
 static void scan_string(Lexer *lx) {
     const char *start = lx->at++;
     const char *stop = lx->at; /* a bound for the size: escapes only get shorter */
-    while (stop < lx->end && *stop != '"' && *stop != '\n') stop += *stop == '\\' && stop + 1 < lx->end ? 2 : 1;
+    while (stop < lx->end && *stop != '"' && *stop != '\n')
+        stop += *stop == '\\' && stop + 1 < lx->end ? 2 : 1;
     char *s = arena_alloc(lx->arena, (size_t)(stop - lx->at) + 1);
     size_t n = 0;
     for (;;) {
         if (lx->at == lx->end || *lx->at == '\n') {
-            lex_fail(lx, span_to(lx, start), NULL, "expected '\"' at the end of a string, found the end of the %s",
+            lex_fail(lx, span_to(lx, start), NULL,
+                     "expected '\"' at the end of a string, found the end of the %s",
                      lx->at == lx->end ? "text" : "line");
             return;
         }
@@ -99,7 +109,8 @@ static void scan_string(Lexer *lx) {
         if (c == '"') break;
         const char *escape = lx->at - 1;
         if (c == '\\' && !unescape(lx, &c)) {
-            lex_fail(lx, span_to(lx, escape), NULL, "expected an escape \\\\ \\\" \\n \\t \\r or \\xHH in a string");
+            lex_fail(lx, span_to(lx, escape), NULL,
+                     "expected an escape \\\\ \\\" \\n \\t \\r or \\xHH in a string");
             return;
         }
         s[n++] = c;
@@ -111,7 +122,8 @@ static void scan_string(Lexer *lx) {
 
 static void scan_number(Lexer *lx) {
     const char *s = lx->at;
-    while (lx->at < lx->end && (is_name(*lx->at) || ((*lx->at == '-' || *lx->at == '+') && (lx->at[-1] == 'e' || lx->at[-1] == 'E'))))
+    while (lx->at < lx->end && (is_name(*lx->at) || ((*lx->at == '-' || *lx->at == '+') &&
+                                                     (lx->at[-1] == 'e' || lx->at[-1] == 'E'))))
         lx->at++;
     lx->token.kind = T_NUMBER;
     lx->token.size = (size_t)(lx->at - s);
@@ -150,7 +162,8 @@ void lex_next(Lexer *lx) {
     Token *t = &lx->token;
     *t = (Token){.kind = T_END};
     if (lx->failed) return;
-    if (lx->at > lx->text && lx->at[-1] == '\n' && lx->line_start != lx->at) { /* the newline before was a token */
+    if (lx->at > lx->text && lx->at[-1] == '\n' &&
+        lx->line_start != lx->at) { /* the newline before was a token */
         lx->line++;
         lx->line_start = lx->at;
     }
@@ -161,10 +174,14 @@ void lex_next(Lexer *lx) {
         return;
     }
     char c = *start, after = start + 1 < lx->end ? start[1] : 0;
-    if (c == '"') scan_string(lx);
-    else if (is_letter(c)) scan_word(lx);
-    else if (is_digit(c) || (c == '.' && is_digit(after))) scan_number(lx);
-    else if (c == '%' && is_digit(after)) scan_value(lx);
+    if (c == '"')
+        scan_string(lx);
+    else if (is_letter(c))
+        scan_word(lx);
+    else if (is_digit(c) || (c == '.' && is_digit(after)))
+        scan_number(lx);
+    else if (c == '%' && is_digit(after))
+        scan_value(lx);
     else {
         lx->at++;
         t->kind = c == '\n' ? T_NEWLINE : c == '@' && is_digit(after) ? T_PLACE : T_MARK;
@@ -210,7 +227,8 @@ bool lex_int(Lexer *lx, int64_t lo, int64_t hi, int64_t *out) {
     long long v = strtoll(text, &end, 10);
     if (*end) return lex_expected(lx, "a whole number");
     if (errno || v < lo || v > hi)
-        return lex_fail(lx, at, NULL, "expected a whole number from %lld to %lld, found %.40s", (long long)lo, (long long)hi, text);
+        return lex_fail(lx, at, NULL, "expected a whole number from %lld to %lld, found %.40s", (long long)lo,
+                        (long long)hi, text);
     *out = v;
     lex_next(lx);
     return !lx->failed;
@@ -227,7 +245,8 @@ bool lex_hex(Lexer *lx, uint64_t *out) {
     const Token *t = &lx->token;
     char *end = NULL;
     errno = 0;
-    if (t->kind == T_NUMBER && t->size > 2 && t->size <= 18 && t->text[1] == 'x') *out = strtoull(t->text, &end, 16);
+    if (t->kind == T_NUMBER && t->size > 2 && t->size <= 18 && t->text[1] == 'x')
+        *out = strtoull(t->text, &end, 16);
     if (!end || *end || errno) return lex_expected(lx, "a number 0x…");
     lex_next(lx);
     return !lx->failed;
@@ -237,11 +256,14 @@ bool lex_double(Lexer *lx, double *out) {
     bool minus = lex_take(lx, '-');
     const Token *t = &lx->token;
     double v;
-    if (t->kind == T_WORD && strcmp(t->text, "inf") == 0) v = INFINITY;
-    else if (t->kind == T_WORD && strcmp(t->text, "nan") == 0) v = NAN;
+    if (t->kind == T_WORD && strcmp(t->text, "inf") == 0)
+        v = INFINITY;
+    else if (t->kind == T_WORD && strcmp(t->text, "nan") == 0)
+        v = NAN;
     else {
         char *end = NULL;
-        if (t->kind == T_NUMBER && t->text[1] != 'x') v = strtod(t->text, &end); /* out of range gives inf or 0 */
+        if (t->kind == T_NUMBER && t->text[1] != 'x')
+            v = strtod(t->text, &end); /* out of range gives inf or 0 */
         if (!end || *end) return lex_expected(lx, "a number");
     }
     *out = minus ? -v : v;
@@ -280,8 +302,8 @@ bool lex_choice(Lexer *lx, const char *what, const char *const *words, int n, in
             lex_next(lx);
             return !lx->failed;
         }
-    return lex_fail(lx, lx->token.span, diag_did_you_mean(lx->diag, lx->token.text, words, n), "expected %s, found '%.40s'", what,
-                    lx->token.text);
+    return lex_fail(lx, lx->token.span, diag_did_you_mean(lx->diag, lx->token.text, words, n),
+                    "expected %s, found '%.40s'", what, lx->token.text);
 }
 
 /* Digits up to a separator, straight from the text: "18-31" is two numbers here, not a difference. */
@@ -310,7 +332,8 @@ bool lex_place(Lexer *lx, Span *out) {
         if (ok) lx->at++, ok = place_number(lx, rest[i]);
     }
     if (!ok || s.line == 0 || file > UINT16_MAX)
-        return lex_fail(lx, span_to(lx, start), NULL, "expected a place as in @31:18-31:52 or @1/31:18-31:52");
+        return lex_fail(lx, span_to(lx, start), NULL,
+                        "expected a place as in @31:18-31:52 or @1/31:18-31:52");
     s.file = (uint16_t)file;
     *out = s;
     lex_next(lx);

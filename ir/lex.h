@@ -10,9 +10,9 @@ typedef enum {
     T_WORD,   /* a letter or _, then also digits and dots */
     T_NUMBER, /* digits, with point, exponent or 0x; a sign in front is a token of its own */
     T_STRING,
-    T_VALUE,  /* %12 */
-    T_PLACE,  /* @31:18-31:52: at the sign, the numbers are read by lex_place */
-    T_MARK    /* one other character */
+    T_VALUE, /* %12 */
+    T_PLACE, /* @31:18-31:52: at the sign, the numbers are read by lex_place */
+    T_MARK   /* one other character */
 } TokenKind;
 
 typedef struct {
@@ -39,7 +39,8 @@ void lex_next(Lexer *lx);
 
 /* Reports at the present token ("… , found X" is added) or at a place, and stops. Always false. */
 bool lex_expected(Lexer *lx, const char *what);
-bool lex_fail(Lexer *lx, Span at, const char *hint, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+bool lex_fail(Lexer *lx, Span at, const char *hint, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* If the present token is that mark or word, takes it. */
 bool lex_take(Lexer *lx, char mark);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 const IrOpInfo ir_ops[OP_COUNT] = {
-#define OP(id, text, min, max, attrs, shape, grad, cost, effect, cls, meaning)                                         \
+#define OP(id, text, min, max, attrs, shape, grad, cost, effect, cls, meaning)                               \
     [OP_##id] = {#id, text, attrs, meaning, min, max, EFFECT_##effect, CLASS_##cls},
 #include "ir/ops.def"
 #undef OP
@@ -52,7 +52,8 @@ static bool in_range(IrProgram *p, const IrAttr *a, char kind, const char **why)
     default: return true;
     }
     if (a->i >= 0 && a->i < n) return true;
-    return ir_wrong(p, why, "attribute '%s': expected %s, found number %lld of %d", a->key, what, (long long)a->i, n);
+    return ir_wrong(p, why, "attribute '%s': expected %s, found number %lld of %d", a->key, what,
+                    (long long)a->i, n);
 }
 
 /* Kinds that are kept in the same member of IrAttr. */
@@ -72,7 +73,8 @@ bool ir_check_form(IrProgram *p, const IrNode *n, const char **why) {
     const IrOpInfo *info = &ir_ops[n->op];
     if (n->n_in < info->min_in || (info->max_in >= 0 && n->n_in > info->max_in)) {
         if (info->min_in == info->max_in)
-            return ir_wrong(p, why, "expected %d operand%s, found %d", info->min_in, info->min_in == 1 ? "" : "s", n->n_in);
+            return ir_wrong(p, why, "expected %d operand%s, found %d", info->min_in,
+                            info->min_in == 1 ? "" : "s", n->n_in);
         if (info->max_in < 0)
             return ir_wrong(p, why, "expected at least %d operand%s, found %d", info->min_in,
                             info->min_in == 1 ? "" : "s", n->n_in);

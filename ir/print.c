@@ -19,7 +19,8 @@ static int listed(const IrPrinter *pr, const char *path) {
 
 static void list_file(IrPrinter *pr, Span at) {
     DiagFile f = file_of(pr->p, at);
-    if (at.line > 0 && listed(pr, f.path) < 0) ARENA_PUSH(pr->p->arena, pr->files, pr->n_files, pr->cap_files, f);
+    if (at.line > 0 && listed(pr, f.path) < 0)
+        ARENA_PUSH(pr->p->arena, pr->files, pr->n_files, pr->cap_files, f);
 }
 
 static void list_files_of_body(IrPrinter *pr, const IrBody *b) {
@@ -104,8 +105,10 @@ static void put_identity(IrPrinter *pr) {
         fputs("param ", pr->out);
         ir_put_name(pr->out, p->params[i].name);
         fputs(" = ", pr->out);
-        if (p->params[i].is_string) put_cstring(pr->out, p->params[i].str);
-        else fputs(ir_double_text(p->params[i].num, buf), pr->out);
+        if (p->params[i].is_string)
+            put_cstring(pr->out, p->params[i].str);
+        else
+            fputs(ir_double_text(p->params[i].num, buf), pr->out);
         fputc('\n', pr->out);
     }
 }
@@ -122,8 +125,10 @@ static void put_column(IrPrinter *pr, const IrColumn *c) {
     if (c->axis >= 0) fputs(" axis=", out), ir_put_axis(pr->p, out, c->axis);
     if (c->has_default) {
         fputs(" default=", out);
-        if (c->kind == COL_STRING) ir_put_string(out, c->default_str, (size_t)c->default_len);
-        else fputs(ir_double_text(c->default_num, buf), out);
+        if (c->kind == COL_STRING)
+            ir_put_string(out, c->default_str, (size_t)c->default_len);
+        else
+            fputs(ir_double_text(c->default_num, buf), out);
     }
     put_text(out, "positive", c->positive);
     put_text(out, "negative", c->negative);

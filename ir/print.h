@@ -1,4 +1,5 @@
-/* The printer's state, shared by print.c (the head of the text), print_node.c (functions) and print_only.c. */
+/* The printer's state, shared by print.c (the head of the text), print_node.c (functions) and print_only.c.
+ */
 #ifndef CTRC_IR_PRINT_H
 #define CTRC_IR_PRINT_H
 #include "ir/internal.h"
@@ -13,7 +14,7 @@ typedef struct {
 } IrPrinter;
 
 void ir_printer_init(IrPrinter *pr, const IrProgram *p, FILE *out);
-void ir_put_span(IrPrinter *pr, Span at);             /* " @31:18-31:52", nothing without a place */
+void ir_put_span(IrPrinter *pr, Span at); /* " @31:18-31:52", nothing without a place */
 void ir_put_func(IrPrinter *pr, const IrFunc *f);
 void ir_put_func_head(IrPrinter *pr, const IrFunc *f); /* "func train fixed=4096 {" */
 void ir_put_node(IrPrinter *pr, const IrNode *n, int indent);

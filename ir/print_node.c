@@ -24,7 +24,8 @@ static void put_attr(const IrPrinter *pr, const IrAttr *a) {
         break;
     case 'F':
         fputc('[', out);
-        for (int i = 0; i < a->flist.n; i++) fprintf(out, "%s%s", i ? ", " : "", ir_double_text(a->flist.v[i], buf));
+        for (int i = 0; i < a->flist.n; i++)
+            fprintf(out, "%s%s", i ? ", " : "", ir_double_text(a->flist.v[i], buf));
         fputc(']', out);
         break;
     default: fprintf(out, "%lld", (long long)a->i); /* i b, and v o, which are known by number */
@@ -65,7 +66,8 @@ void ir_put_node(IrPrinter *pr, const IrNode *n, int indent) {
     fputc('\n', out);
 }
 
-/* Elements a position (unique row), those above zero; the list stands there, even empty, once they were planned. */
+/* Elements a position (unique row), those above zero; the list stands there, even empty, once they were
+ * planned. */
 static void put_elems(IrPrinter *pr, const char *key, const int64_t *elems, int n,
                       void (*put_ref)(const IrProgram *, FILE *, int64_t)) {
     if (!elems) return;

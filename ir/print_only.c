@@ -1,5 +1,5 @@
-/* A few nodes of a long program: those of one layer, or one by its id, with their operands and users. Nodes that
- * match are marked with '>'. This is for a person's eye: the reader doesn't take it. */
+/* A few nodes of a long program: those of one layer, or one by its id, with their operands and users. Nodes
+ * that match are marked with '>'. This is for a person's eye: the reader doesn't take it. */
 #include "ir/print.h"
 #include <fnmatch.h>
 #include <stdlib.h>

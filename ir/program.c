@@ -39,8 +39,14 @@ int ir_column_by_name(const IrProgram *p, const char *name) {
 /* ---- optimizers and initialisers ---- */
 
 static const char *const opt_names[] = {
-    [OPT_SGD] = "sgd",         [OPT_MOMENTUM] = "momentum", [OPT_ADAGRAD] = "adagrad",       [OPT_ADAGRAD_DECAY] = "adagrad_decay",
-    [OPT_RMSPROP] = "rmsprop", [OPT_ADAM] = "adam",         [OPT_ADAM_ASYNC] = "adam_async", [OPT_FTRL] = "ftrl",
+    [OPT_SGD] = "sgd",
+    [OPT_MOMENTUM] = "momentum",
+    [OPT_ADAGRAD] = "adagrad",
+    [OPT_ADAGRAD_DECAY] = "adagrad_decay",
+    [OPT_RMSPROP] = "rmsprop",
+    [OPT_ADAM] = "adam",
+    [OPT_ADAM_ASYNC] = "adam_async",
+    [OPT_FTRL] = "ftrl",
 };
 
 static const char *const init_names[] = {
@@ -89,7 +95,8 @@ void ir_renumber(IrProgram *p) {
     for (int i = 0; i < p->n_funcs; i++) {
         int next = 0;
         renumber(&p->funcs[i]->body, &next);
-        if (next > p->next_id) p->next_id = next; /* a new node's id collides with none, in whichever function */
+        if (next > p->next_id)
+            p->next_id = next; /* a new node's id collides with none, in whichever function */
     }
 }
 
@@ -104,15 +111,17 @@ int ir_count_uses(IrBody *b, const IrNode *n) {
 
 enum { NEEDED = 1, NEEDED_BY_PREDICT = 2 };
 
-/* Backwards over the list: operands stand before their uses, so one sweep reaches everything. Updates count as
- * roots: what trains a weight is needed. */
+/* Backwards over the list: operands stand before their uses, so one sweep reaches everything. Updates count
+ * as roots: what trains a weight is needed. */
 static void mark_needed(IrBody *b, bool predicts_only) {
     for (int i = 0; i < b->n; i++) b->nodes[i]->mark = 0;
     for (int i = b->n - 1; i >= 0; i--) {
         IrNode *n = b->nodes[i];
         IrEffect effect = ir_ops[n->op].effect;
-        if (n->op == OP_PREDICT) n->mark |= NEEDED | NEEDED_BY_PREDICT;
-        else if (!predicts_only && (effect == EFFECT_ROOT || effect == EFFECT_WRITES)) n->mark |= NEEDED;
+        if (n->op == OP_PREDICT)
+            n->mark |= NEEDED | NEEDED_BY_PREDICT;
+        else if (!predicts_only && (effect == EFFECT_ROOT || effect == EFFECT_WRITES))
+            n->mark |= NEEDED;
         for (int k = 0; k < n->n_in; k++) n->in[k]->mark |= n->mark;
     }
 }
@@ -125,7 +134,8 @@ static void use_axis(IrProgram *p, int axis, int mark) {
         IrColumn *c = &p->input.columns[i];
         if (!c->is_list || c->axis != axis) continue;
         if (!first) first = c;
-        if (mark & NEEDED_BY_PREDICT ? c->used_predict : c->used) return; /* already read for another reason */
+        if (mark & NEEDED_BY_PREDICT ? c->used_predict : c->used)
+            return; /* already read for another reason */
     }
     if (!first) return;
     if (mark & NEEDED) first->used = true;
@@ -148,10 +158,12 @@ static void collect_columns(IrProgram *p, const IrBody *b) {
 }
 
 void ir_mark_used(IrProgram *p) {
-    for (int i = 0; i < p->input.n_columns; i++) p->input.columns[i].used = p->input.columns[i].used_predict = false;
+    for (int i = 0; i < p->input.n_columns; i++)
+        p->input.columns[i].used = p->input.columns[i].used_predict = false;
     for (int i = 0; i < p->n_funcs; i++) {
         IrFunc *f = p->funcs[i];
-        /* training and evaluation keep their predictions; all functions agree on what a prediction depends on */
+        /* training and evaluation keep their predictions; all functions agree on what a prediction depends on
+         */
         mark_needed(&f->body, strcmp(f->name, "predict") == 0);
         collect_columns(p, &f->body);
     }

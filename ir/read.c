@@ -1,6 +1,6 @@
-/* Reads IR text: the head, item by item, then the functions (read_func.c), then the verifier. Items may stand in
- * any order before the first function, as long as what a line names stands above it; a property that is left out
- * has its default. Nothing in the text is trusted. */
+/* Reads IR text: the head, item by item, then the functions (read_func.c), then the verifier. Items may stand
+ * in any order before the first function, as long as what a line names stands above it; a property that is
+ * left out has its default. Nothing in the text is trusted. */
 #include "ir/read.h"
 #include <string.h>
 
@@ -9,7 +9,8 @@
 bool read_place(Reader *r, Span *out) {
     Span at = r->lx.token.span;
     if (!lex_place(&r->lx, out)) return false;
-    if (out->file >= r->n_files) return lex_fail(&r->lx, at, NULL, "expected a place in a listed file, found file %d", out->file);
+    if (out->file >= r->n_files)
+        return lex_fail(&r->lx, at, NULL, "expected a place in a listed file, found file %d", out->file);
     out->file = r->files[out->file];
     return true;
 }
@@ -17,11 +18,14 @@ bool read_place(Reader *r, Span *out) {
 static const char *axis_name(const IrProgram *p, int i) { return p->axes[i].name; }
 static const char *weight_name(const IrProgram *p, int i) { return p->weights[i].name; }
 static const char *column_name(const IrProgram *p, int i) {
-    return p->input.columns[i].kind == COL_SKIP ? "" : p->input.columns[i].name; /* fields that are passed over all have one name */
+    return p->input.columns[i].kind == COL_SKIP
+               ? ""
+               : p->input.columns[i].name; /* fields that are passed over all have one name */
 }
 
 /* A name, bare or quoted, that must be one of n. */
-static bool read_reference(Reader *r, const char *what, const char *(*name_at)(const IrProgram *, int), int n, int64_t *out) {
+static bool read_reference(Reader *r, const char *what, const char *(*name_at)(const IrProgram *, int), int n,
+                           int64_t *out) {
     const char *name;
     Span at = r->lx.token.span;
     if (!lex_name(&r->lx, what, &name)) return false;
@@ -32,12 +36,19 @@ static bool read_reference(Reader *r, const char *what, const char *(*name_at)(c
         }
     const char **names = ARENA_ARRAY(r->lx.arena, const char *, n);
     for (int i = 0; i < n; i++) names[i] = name_at(r->p, i);
-    return lex_fail(&r->lx, at, diag_did_you_mean(r->lx.diag, name, names, n), "expected %s, found '%.60s'", what, name);
+    return lex_fail(&r->lx, at, diag_did_you_mean(r->lx.diag, name, names, n), "expected %s, found '%.60s'",
+                    what, name);
 }
 
-bool read_axis_name(Reader *r, int64_t *out) { return read_reference(r, "a list axis", axis_name, r->p->n_axes, out); }
-bool read_weight_name(Reader *r, int64_t *out) { return read_reference(r, "a weight", weight_name, r->p->n_weights, out); }
-bool read_column_name(Reader *r, int64_t *out) { return read_reference(r, "a column", column_name, r->p->input.n_columns, out); }
+bool read_axis_name(Reader *r, int64_t *out) {
+    return read_reference(r, "a list axis", axis_name, r->p->n_axes, out);
+}
+bool read_weight_name(Reader *r, int64_t *out) {
+    return read_reference(r, "a weight", weight_name, r->p->n_weights, out);
+}
+bool read_column_name(Reader *r, int64_t *out) {
+    return read_reference(r, "a column", column_name, r->p->input.n_columns, out);
+}
 
 /* ---- values of properties ---- */
 
@@ -79,10 +90,13 @@ static bool read_numbers(Reader *r, double **out, int *n) {
     return true;
 }
 
-static bool is_end(const Reader *r) { return r->lx.failed || r->lx.token.kind == T_NEWLINE || r->lx.token.kind == T_END; }
+static bool is_end(const Reader *r) {
+    return r->lx.failed || r->lx.token.kind == T_NEWLINE || r->lx.token.kind == T_END;
+}
 
 /* The next word of a line of properties, one of `words`; those before `n_valued` take "=value". */
-static bool read_property(Reader *r, const char *of, const char *const *words, int n, int n_valued, int *which) {
+static bool read_property(Reader *r, const char *of, const char *const *words, int n, int n_valued,
+                          int *which) {
     if (!lex_choice(&r->lx, of, words, n, which)) return false;
     return *which >= n_valued || lex_need(&r->lx, '=');
 }
@@ -94,13 +108,15 @@ static bool read_file(Reader *r) {
     const char *path;
     Span at = r->lx.token.span;
     if (!lex_int32(&r->lx, 0, UINT16_MAX, &number)) return false;
-    if (number != r->n_files) return lex_fail(&r->lx, at, NULL, "expected file %d, found %d", r->n_files, number);
+    if (number != r->n_files)
+        return lex_fail(&r->lx, at, NULL, "expected file %d, found %d", r->n_files, number);
     if (!lex_string(&r->lx, &path)) return false;
     bool library = lex_take_word(&r->lx, "library");
     Diag *d = r->lx.diag;
     int index = -1; /* a file that the Diag knows keeps its text for messages */
     for (int i = 0; i < d->n_files && index < 0; i++)
-        if (i != r->lx.file && d->files[i].library == library && strcmp(d->files[i].path, path) == 0) index = i;
+        if (i != r->lx.file && d->files[i].library == library && strcmp(d->files[i].path, path) == 0)
+            index = i;
     if (index < 0) index = diag_add_file(d, path, NULL, 0, library);
     if (index > UINT16_MAX) return lex_fail(&r->lx, at, NULL, "too many files");
     ARENA_PUSH(r->lx.arena, r->files, r->n_files, r->cap_files, (uint16_t)index);
@@ -160,7 +176,7 @@ static bool read_column_axis(Reader *r, IrColumn *c) {
 
 static bool read_column(Reader *r) {
     static const char *const kinds[] = {"label", "string", "int", "float", "skip"};
-    static const char *const words[] = {"skip", "list", "axis",  "default", "positive",     "negative",
+    static const char *const words[] = {"skip", "list", "axis", "default",      "positive",  "negative",
                                         "from", "side", "used", "used_predict", "unit_label"};
     IrColumn c = {.axis = -1};
     int kind, k;
@@ -250,8 +266,8 @@ static bool load_vocab(Reader *r, IrVocab *v, const uint64_t *digest, Span at) {
     *v = loaded;
     if (!digest || v->digest == *digest) return true;
     return lex_fail(&r->lx, at, "the file was changed since this program was made",
-                    "vocabulary '%s': expected digest 0x%016llx, found 0x%016llx", v->path, (unsigned long long)*digest,
-                    (unsigned long long)v->digest);
+                    "vocabulary '%s': expected digest 0x%016llx, found 0x%016llx", v->path,
+                    (unsigned long long)*digest, (unsigned long long)v->digest);
 }
 
 static bool read_vocab(Reader *r) {
@@ -262,7 +278,8 @@ static bool read_vocab(Reader *r) {
     bool has_values = false, has_digest = false; /* a text written by hand may leave the digest out */
     Span at = r->lx.token.span;
     if (!lex_int32(&r->lx, 0, INT32_MAX, &number)) return false;
-    if (number != r->p->n_vocabs) return lex_fail(&r->lx, at, NULL, "expected vocab %d, found %d", r->p->n_vocabs, number);
+    if (number != r->p->n_vocabs)
+        return lex_fail(&r->lx, at, NULL, "expected vocab %d, found %d", r->p->n_vocabs, number);
     while (!is_end(r)) {
         if (r->lx.token.kind == T_PLACE) {
             if (!read_place(r, &v.span)) return false;
@@ -280,7 +297,8 @@ static bool read_vocab(Reader *r) {
     if (!v.path) {
         v.digest = ir_vocab_digest(&v);
         if (has_digest && v.digest != digest)
-            return lex_fail(&r->lx, at, NULL, "vocab %d: expected digest 0x%016llx of its values, found 0x%016llx", number,
+            return lex_fail(&r->lx, at, NULL,
+                            "vocab %d: expected digest 0x%016llx of its values, found 0x%016llx", number,
                             (unsigned long long)v.digest, (unsigned long long)digest);
     }
     ARENA_PUSH(r->lx.arena, r->p->vocabs, r->p->n_vocabs, r->p->cap_vocabs, v);
@@ -296,8 +314,10 @@ static bool read_schedule(Reader *r, IrSched *s, int depth) {
     int kind, n_values = 0;
     if (lx->token.kind != T_WORD || strcmp(lx->token.text, "inf") == 0 || strcmp(lx->token.text, "nan") == 0)
         return lex_double(lx, &s->lr);
-    if (depth > READ_MAX_DEPTH) return lex_fail(lx, at, NULL, "schedules nested more than %d deep", READ_MAX_DEPTH);
-    if (!lex_choice(lx, "a number, exponential, cosine, piecewise or warmup", kinds, COUNT(kinds), &kind)) return false;
+    if (depth > READ_MAX_DEPTH)
+        return lex_fail(lx, at, NULL, "schedules nested more than %d deep", READ_MAX_DEPTH);
+    if (!lex_choice(lx, "a number, exponential, cosine, piecewise or warmup", kinds, COUNT(kinds), &kind))
+        return false;
     s->kind = (IrSchedKind)(kind + 1);
     if (!lex_need(lx, '(')) return false;
     bool ok = false;
@@ -314,7 +334,8 @@ static bool read_schedule(Reader *r, IrSched *s, int depth) {
     case SCHED_PIECEWISE:
         ok = read_numbers(r, &s->at, &s->n) && lex_need(lx, ',') && read_numbers(r, &s->values, &n_values);
         if (ok && n_values != s->n + 1)
-            ok = lex_fail(lx, at, NULL, "expected %d values for %d bounds, found %d", s->n + 1, s->n, n_values);
+            ok = lex_fail(lx, at, NULL, "expected %d values for %d bounds, found %d", s->n + 1, s->n,
+                          n_values);
         break;
     case SCHED_WARMUP:
         s->then = ARENA_NEW(lx->arena, IrSched);
@@ -325,8 +346,9 @@ static bool read_schedule(Reader *r, IrSched *s, int depth) {
 }
 
 static bool read_optimizer(Reader *r) {
-    static const char *const words[] = {"lr",    "clip_norm", "l2",  "momentum", "init",    "rate",    "every", "beta1",
-                                        "beta2", "eps",       "rho", "l1_ftrl",  "l2_ftrl", "for", "exact"};
+    static const char *const words[] = {"lr",   "clip_norm", "l2",      "momentum", "init",
+                                        "rate", "every",     "beta1",   "beta2",    "eps",
+                                        "rho",  "l1_ftrl",   "l2_ftrl", "for",      "exact"};
     static const char *kinds[OPT_FTRL + 1];
     IrOptimizer o = {0};
     double *const numbers[] = {NULL,     &o.clip_norm, &o.l2,  &o.momentum, &o.init,    &o.rate,   &o.every,
@@ -335,7 +357,8 @@ static bool read_optimizer(Reader *r) {
     for (int i = 0; i <= OPT_FTRL; i++) kinds[i] = ir_opt_name((IrOptKind)i);
     Span at = r->lx.token.span;
     if (!lex_int32(&r->lx, 0, INT32_MAX, &number)) return false;
-    if (number != r->p->n_opts) return lex_fail(&r->lx, at, NULL, "expected optimizer %d, found %d", r->p->n_opts, number);
+    if (number != r->p->n_opts)
+        return lex_fail(&r->lx, at, NULL, "expected optimizer %d, found %d", r->p->n_opts, number);
     if (!lex_choice(&r->lx, "an optimizer", kinds, COUNT(kinds), &kind)) return false;
     o.kind = (IrOptKind)kind;
     while (!is_end(r)) {
@@ -358,14 +381,16 @@ static bool read_optimizer(Reader *r) {
 static bool read_weight_shape(Reader *r, IrWeight *w) {
     if (!lex_need(&r->lx, '[')) return false;
     do {
-        if (w->rank == IR_MAX_RANK) return lex_fail(&r->lx, r->lx.token.span, NULL, "more than %d dimensions", IR_MAX_RANK);
+        if (w->rank == IR_MAX_RANK)
+            return lex_fail(&r->lx, r->lx.token.span, NULL, "more than %d dimensions", IR_MAX_RANK);
         if (!lex_int(&r->lx, 1, INT64_MAX, &w->dim[w->rank++])) return false;
     } while (lex_take(&r->lx, ','));
     return lex_need(&r->lx, ']');
 }
 
 static bool read_weight(Reader *r) {
-    static const char *const words[] = {"optimizer", "own_optimizer", "trainable", "table", "lazy", "running", "sparse"};
+    static const char *const words[] = {"optimizer", "own_optimizer", "trainable", "table",
+                                        "lazy",      "running",       "sparse"};
     static const char *inits[INIT_HE_NORMAL + 1];
     IrWeight w = {.optimizer = -1, .own_optimizer = -1};
     int init, k;
@@ -381,8 +406,10 @@ static bool read_weight(Reader *r) {
             continue;
         }
         if (!read_property(r, "a property of a weight", words, COUNT(words), 2, &k)) return false;
-        if (k >= 2) *flags[k] = true;
-        else if (!lex_int32(&r->lx, 0, INT32_MAX, k == 0 ? &w.optimizer : &w.own_optimizer)) return false;
+        if (k >= 2)
+            *flags[k] = true;
+        else if (!lex_int32(&r->lx, 0, INT32_MAX, k == 0 ? &w.optimizer : &w.own_optimizer))
+            return false;
     }
     ARENA_PUSH(r->lx.arena, r->p->weights, r->p->n_weights, r->p->cap_weights, w);
     return lex_line_end(&r->lx);
@@ -396,7 +423,8 @@ static bool read_train(Reader *r) {
     int64_t *const numbers[] = {&p->batch, &p->epochs, &p->steps, &p->shuffle, &p->seed};
     int k;
     while (!is_end(r)) {
-        if (!read_property(r, "batch, epochs, steps, shuffle or seed", words, COUNT(words), COUNT(words), &k)) return false;
+        if (!read_property(r, "batch, epochs, steps, shuffle or seed", words, COUNT(words), COUNT(words), &k))
+            return false;
         if (!lex_int(&r->lx, k == 4 ? INT64_MIN : 0, INT64_MAX, numbers[k])) return false;
     }
     return lex_line_end(&r->lx);
@@ -412,8 +440,21 @@ static bool read_list_item(Reader *r, const char ***list, int *n, int *cap) {
 /* ---- the whole ---- */
 
 typedef enum {
-    I_MODEL, I_SOURCE, I_DIGEST, I_INPUT, I_TRAIN, /* once at most */
-    I_FILE, I_PARAM, I_COLUMN, I_AXIS, I_VOCAB, I_OPTIMIZER, I_WEIGHT, I_REQUEST, I_APPLIED, I_FUNC
+    I_MODEL,
+    I_SOURCE,
+    I_DIGEST,
+    I_INPUT,
+    I_TRAIN, /* once at most */
+    I_FILE,
+    I_PARAM,
+    I_COLUMN,
+    I_AXIS,
+    I_VOCAB,
+    I_OPTIMIZER,
+    I_WEIGHT,
+    I_REQUEST,
+    I_APPLIED,
+    I_FUNC
 } Item;
 
 static bool read_item(Reader *r, Item item) {
@@ -439,9 +480,22 @@ static bool read_item(Reader *r, Item item) {
     return false;
 }
 
+/* For the verifier's errors. */
+static void note_place(Reader *r, Item item, Span at) {
+    static const IrDecl decls[] = {[I_PARAM] = DECL_PARAM,         [I_COLUMN] = DECL_COLUMN,
+                                   [I_AXIS] = DECL_AXIS,           [I_VOCAB] = DECL_VOCAB,
+                                   [I_OPTIMIZER] = DECL_OPTIMIZER, [I_WEIGHT] = DECL_WEIGHT,
+                                   [I_TRAIN] = DECL_TRAIN,         [I_FUNC] = DECL_FUNC};
+    bool declares = item == I_TRAIN || item == I_FUNC || (item >= I_PARAM && item <= I_WEIGHT);
+    if (!declares) return;
+    IrDecl d = decls[item];
+    ARENA_PUSH(r->lx.arena, r->places.at[d], r->places.n[d], r->places.cap[d], at);
+}
+
 static bool read_items(Reader *r) {
-    static const char *const words[] = {"model", "source", "digest", "input",     "train",  "file",    "param",  "column",
-                                        "axis",  "vocab",  "optimizer", "weight", "request", "applied", "func"};
+    static const char *const words[] = {"model",     "source", "digest",  "input",   "train",
+                                        "file",      "param",  "column",  "axis",    "vocab",
+                                        "optimizer", "weight", "request", "applied", "func"};
     unsigned seen = 0;
     while (!r->lx.failed && r->lx.token.kind != T_END) {
         int item;
@@ -452,10 +506,15 @@ static bool read_items(Reader *r) {
         }
         if (!lex_choice(&r->lx, "an item of a program", words, COUNT(words), &item)) return false;
         if (r->p->n_funcs && item != I_FUNC)
-            return lex_fail(&r->lx, at, NULL, "expected func, as functions come last, found '%s'", words[item]);
-        if (item <= I_TRAIN && (seen & 1u << item)) return lex_fail(&r->lx, at, NULL, "a second '%s'", words[item]);
+            return lex_fail(&r->lx, at, NULL, "expected func, as functions come last, found '%s'",
+                            words[item]);
+        if (!r->p->n_funcs && item == I_FUNC && !ir_verify_decls(r->p, &r->places))
+            return false; /* types rely on them */
+        if (item <= I_TRAIN && (seen & 1u << item))
+            return lex_fail(&r->lx, at, NULL, "a second '%s'", words[item]);
         seen |= 1u << item;
         if (!read_item(r, (Item)item)) return false;
+        note_place(r, (Item)item, at);
     }
     return !r->lx.failed;
 }
@@ -466,7 +525,8 @@ static bool read_version(Reader *r) {
     while (!lx->failed && lx->token.kind == T_NEWLINE) lex_next(lx);
     bool known = lex_take_word(lx, "ctrc") && lex_take(lx, '-') && lex_take_word(lx, "ir");
     if (!known) return lex_expected(lx, expected);
-    if (lx->token.kind != T_NUMBER || strcmp(lx->token.text, "1") != 0) return lex_expected(lx, "version 1 of the IR text");
+    if (lx->token.kind != T_NUMBER || strcmp(lx->token.text, "1") != 0)
+        return lex_expected(lx, "version 1 of the IR text");
     lex_next(lx);
     return lex_line_end(lx);
 }
@@ -483,7 +543,8 @@ IrProgram *ir_read(Arena *a, Diag *d, const char *path, const char *text, size_t
     Reader r = {.p = ir_program_new(a, d)};
     int file = diag_add_file(d, path, text, size, false);
     lex_start(&r.lx, a, d, file, text, size);
-    bool ok = read_version(&r) && read_items(&r) && ir_verify_at(r.p, read_node_place);
+    bool ok = read_version(&r) && read_items(&r) && ir_verify_decls(r.p, &r.places) &&
+              ir_verify_funcs(r.p, &r.places);
     for (int i = 0; i < r.p->n_funcs; i++) number_from_largest(r.p, &r.p->funcs[i]->body);
     return ok ? r.p : NULL;
 }

@@ -10,6 +10,7 @@ typedef struct {
     IrProgram *p;
     uint16_t *files; /* number in the text → index in the Diag */
     int n_files, cap_files;
+    IrPlaces places;
 } Reader;
 
 #define COUNT(words) ((int)(sizeof(words) / sizeof *(words)))
@@ -22,8 +23,5 @@ bool read_place(Reader *r, Span *out);
 bool read_axis_name(Reader *r, int64_t *out);
 bool read_weight_name(Reader *r, int64_t *out);
 bool read_column_name(Reader *r, int64_t *out);
-
-/* Where in the IR text a node stands: set in IrNode.aux while the reader runs. */
-Span read_node_place(const IrNode *n);
 
 #endif

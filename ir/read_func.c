@@ -1,5 +1,5 @@
-/* Reads functions: nodes, their types, regions and plans. Each node's type is inferred as it is read, so that a
- * wrong one is reported where it stands. */
+/* Reads functions: nodes, their types, regions and plans. Each node's type is inferred as it is read, so that
+ * a wrong one is reported where it stands. */
 #include "ir/read.h"
 #include <string.h>
 
@@ -21,7 +21,9 @@ static int scope_cell(const Scope *s, int id) {
     return c;
 }
 
-static const IrNode *scope_find(const Scope *s, int id) { return s->cells ? s->nodes[scope_cell(s, id)] : NULL; }
+static const IrNode *scope_find(const Scope *s, int id) {
+    return s->cells ? s->nodes[scope_cell(s, id)] : NULL;
+}
 
 static void scope_add(Arena *a, Scope *s, IrNode *n, const IrBody *body) {
     if (2 * (s->n + 1) > s->cells) {
@@ -41,8 +43,6 @@ static void scope_add(Arena *a, Scope *s, IrNode *n, const IrBody *body) {
     s->bodies[c] = body;
     s->n++;
 }
-
-Span read_node_place(const IrNode *n) { return n->aux ? *(const Span *)n->aux : (Span){0}; }
 
 /* ---- types ---- */
 
@@ -70,7 +70,8 @@ static bool read_type_shape(Reader *r, IrType *t) {
         first = false;
     }
     while (t->elem == TY_F32 ? first || lex_take(lx, ',') : false) {
-        if (t->rank == IR_MAX_RANK) return lex_fail(lx, lx->token.span, NULL, "more than %d dimensions", IR_MAX_RANK);
+        if (t->rank == IR_MAX_RANK)
+            return lex_fail(lx, lx->token.span, NULL, "more than %d dimensions", IR_MAX_RANK);
         if (!lex_int(lx, 1, IR_MAX_ELEMS, &t->dim[t->rank++])) return false;
         first = false;
     }
@@ -83,15 +84,19 @@ static bool read_type(Reader *r, IrType *t) {
     Lexer *lx = &r->lx;
     int elem;
     *t = (IrType){.live = LIVE_ROW, .axis = -1};
-    if (lex_take_word(lx, "always")) t->live = LIVE_ALWAYS;
-    else if (lex_take_word(lx, "step")) t->live = LIVE_STEP;
+    if (lex_take_word(lx, "always"))
+        t->live = LIVE_ALWAYS;
+    else if (lex_take_word(lx, "step"))
+        t->live = LIVE_STEP;
     if (!lex_choice(lx, "a type", elems, COUNT(elems), &elem)) return false;
     t->elem = (IrElem)elem;
     if (t->elem == TY_NONE) {
         t->live = LIVE_STEP;
         return true;
     }
-    if (t->elem == TY_ID && (!lex_need(lx, '<') || !lex_int(lx, 1, IR_MAX_BOUND, &t->bound) || !lex_need(lx, '>'))) return false;
+    if (t->elem == TY_ID &&
+        (!lex_need(lx, '<') || !lex_int(lx, 1, IR_MAX_BOUND, &t->bound) || !lex_need(lx, '>')))
+        return false;
     bool shaped = t->elem == TY_F32 || (lx->token.kind == T_MARK && lx->token.mark == '[');
     return !shaped || read_type_shape(r, t);
 }
@@ -103,7 +108,8 @@ static bool read_int_list(Reader *r, IrAttr *a) {
     if (!lex_need(&r->lx, '[')) return false;
     while (!lex_take(&r->lx, ']')) {
         int64_t v;
-        if ((a->ilist.n && !lex_need(&r->lx, ',')) || !lex_int(&r->lx, INT64_MIN, INT64_MAX, &v)) return false;
+        if ((a->ilist.n && !lex_need(&r->lx, ',')) || !lex_int(&r->lx, INT64_MIN, INT64_MAX, &v))
+            return false;
         ARENA_PUSH(r->lx.arena, a->ilist.v, a->ilist.n, cap, v);
     }
     return true;
@@ -143,14 +149,16 @@ static bool read_attrs(Reader *r, IrNode *n) {
     const char *names[IR_MAX_ATTRS];
     int n_specs = ir_attr_specs(n->op, specs), cap = 0;
     if (!lex_take(&r->lx, '{')) return !r->lx.failed;
-    for (int i = 0; i < n_specs; i++) names[i] = arena_strndup(r->lx.arena, specs[i].name, (size_t)specs[i].len);
+    for (int i = 0; i < n_specs; i++)
+        names[i] = arena_strndup(r->lx.arena, specs[i].name, (size_t)specs[i].len);
     do {
         int which;
         Span at = r->lx.token.span;
         const char *what = n_specs ? arena_printf(r->lx.arena, "an attribute of %s", ir_ops[n->op].text)
                                    : arena_printf(r->lx.arena, "no attributes of %s", ir_ops[n->op].text);
         if (!lex_choice(&r->lx, what, names, n_specs, &which)) return false;
-        if (ir_attr(n, names[which])) return lex_fail(&r->lx, at, NULL, "attribute '%s' is given twice", names[which]);
+        if (ir_attr(n, names[which]))
+            return lex_fail(&r->lx, at, NULL, "attribute '%s' is given twice", names[which]);
         IrAttr a = {.key = names[which], .kind = specs[which].kind};
         if (!lex_need(&r->lx, '=') || !read_attr_value(r, &a)) return false;
         ARENA_PUSH(r->lx.arena, n->attrs, n->n_attrs, cap, a);
@@ -173,7 +181,9 @@ static bool read_plan(Lexer *lx, IrPlan *plan) {
     while (!lx->failed && lx->token.kind == T_WORD) {
         int k, choice = 0;
         bool ok = false;
-        if (!lex_choice(lx, "phase, domain, block, kernel or at", words, COUNT(words), &k) || !lex_need(lx, '=')) return false;
+        if (!lex_choice(lx, "phase, domain, block, kernel or at", words, COUNT(words), &k) ||
+            !lex_need(lx, '='))
+            return false;
         switch (k) {
         case 0: ok = lex_int32(lx, 0, INT32_MAX, &plan->phase); break;
         case 1:
@@ -212,7 +222,9 @@ static bool read_operands(FuncReader *fr, IrNode *n, const IrBody *body) {
     do {
         if (lx->token.kind != T_VALUE) return lex_expected(lx, "an operand");
         IrNode *in = (IrNode *)scope_find(&fr->scope, (int)lx->token.id);
-        if (!in) return lex_fail(lx, lx->token.span, NULL, "expected a value defined above, found %%%lld", (long long)lx->token.id);
+        if (!in)
+            return lex_fail(lx, lx->token.span, NULL, "expected a value defined above, found %%%lld",
+                            (long long)lx->token.id);
         if (fr->scope.bodies[scope_cell(&fr->scope, in->id)] != body)
             return lex_fail(lx, lx->token.span, "operands come into a region as arguments",
                             "expected a value of the same body, found %%%lld", (long long)lx->token.id);
@@ -225,10 +237,11 @@ static bool read_operands(FuncReader *fr, IrNode *n, const IrBody *body) {
 static bool check_type(FuncReader *fr, IrNode *n, Span op_at, Span type_at) {
     IrType inferred;
     const char *why = NULL, *text = ir_ops[n->op].text;
-    if (!ir_infer(fr->r->p, n, &inferred, &why)) return lex_fail(&fr->r->lx, op_at, NULL, "%s: %s", text, why);
+    if (!ir_infer(fr->r->p, n, &inferred, &why))
+        return lex_fail(&fr->r->lx, op_at, NULL, "%s: %s", text, why);
     if (ir_type_eq(inferred, n->type)) return true;
-    return lex_fail(&fr->r->lx, type_at, NULL, "expected type %s of %s, found %s", ir_type_text(fr->r->p, inferred), text,
-                    ir_type_text(fr->r->p, n->type));
+    return lex_fail(&fr->r->lx, type_at, NULL, "expected type %s of %s, found %s",
+                    ir_type_text(fr->r->p, inferred), text, ir_type_text(fr->r->p, n->type));
 }
 
 /* After the type: place, layer, plan, body. */
@@ -238,7 +251,8 @@ static bool read_annotations(FuncReader *fr, IrNode *n, int depth) {
     if (lx->token.kind == T_STRING && !lex_string(lx, &n->name)) return false;
     if (lex_take(lx, '#') && !read_plan(lx, &n->plan)) return false;
     if (!lx->failed && lex_take(lx, '{')) {
-        if (depth == READ_MAX_DEPTH) return lex_fail(lx, lx->token.span, NULL, "regions nested more than %d deep", READ_MAX_DEPTH);
+        if (depth == READ_MAX_DEPTH)
+            return lex_fail(lx, lx->token.span, NULL, "regions nested more than %d deep", READ_MAX_DEPTH);
         n->body = ARENA_NEW(lx->arena, IrBody);
         if (!read_body(fr, n->body, depth + 1)) return false;
     }
@@ -275,10 +289,12 @@ static bool read_body(FuncReader *fr, IrBody *body, int depth) {
     if (!lex_line_end(lx)) return false;
     while (!lex_take(lx, '}')) {
         if (lx->failed) return false;
-        if (lx->token.kind == T_NEWLINE) lex_next(lx);
+        if (lx->token.kind == T_NEWLINE)
+            lex_next(lx);
         else if (lx->token.kind == T_VALUE) {
             if (!read_node(fr, body, depth)) return false;
-        } else return lex_expected(lx, "a value or '}'");
+        } else
+            return lex_expected(lx, "a value or '}'");
     }
     return true;
 }
@@ -312,7 +328,8 @@ bool read_func(Reader *r) {
         int k;
         bool ok = false;
         if (lx->token.kind != T_WORD) return lex_expected(lx, "'{'");
-        if (!lex_choice(lx, "fixed, lower, axes or uniq", words, COUNT(words), &k) || !lex_need(lx, '=')) return false;
+        if (!lex_choice(lx, "fixed, lower, axes or uniq", words, COUNT(words), &k) || !lex_need(lx, '='))
+            return false;
         switch (k) {
         case 0: ok = lex_int(lx, 0, INT64_MAX, &f->fixed_bytes); break;
         case 1: ok = lex_int(lx, 0, INT64_MAX, &f->lower_bytes); break;

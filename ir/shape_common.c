@@ -7,7 +7,8 @@ bool ir_check_dims(IrProgram *p, int rank, const int64_t *dim, const char **why)
         return ir_wrong(p, why, "expected 1 to %d dimensions, found %d", IR_MAX_RANK, rank);
     int64_t size = 1;
     for (int i = 0; i < rank; i++) {
-        if (dim[i] < 1) return ir_wrong(p, why, "expected sizes of at least 1, found %lld", (long long)dim[i]);
+        if (dim[i] < 1)
+            return ir_wrong(p, why, "expected sizes of at least 1, found %lld", (long long)dim[i]);
         if (dim[i] > IR_MAX_ELEMS / size) return ir_wrong(p, why, "a value of more than 2^40 elements");
         size *= dim[i];
     }
@@ -31,19 +32,22 @@ bool ir_want_dims(IrProgram *p, const IrNode *n, int i, int rank, const int64_t 
     for (int k = 0; same && k < rank; k++) same = t.dim[k] == dim[k];
     if (same) return true;
     return ir_wrong(p, why, "%sexpected %s, found %s", which(p, n, i),
-                    ir_type_text(p, ir_f32(t.elem == TY_F32 ? t.live : LIVE_ROW, t.axis, rank, dim)), ir_type_text(p, t));
+                    ir_type_text(p, ir_f32(t.elem == TY_F32 ? t.live : LIVE_ROW, t.axis, rank, dim)),
+                    ir_type_text(p, t));
 }
 
 bool ir_want_coarse(IrProgram *p, const IrNode *n, int i, const char **why) {
     IrType t = n->in[i]->type;
     if (t.live == LIVE_ALWAYS || t.live == LIVE_STEP) return true;
-    return ir_wrong(p, why, "%sexpected a value that lives always or a step, found %s", which(p, n, i), ir_type_text(p, t));
+    return ir_wrong(p, why, "%sexpected a value that lives always or a step, found %s", which(p, n, i),
+                    ir_type_text(p, t));
 }
 
 bool ir_want_rows(IrProgram *p, const IrNode *n, int i, const char **why) {
     IrType t = n->in[i]->type;
     if (t.live == LIVE_ROW || t.live == LIVE_POS) return true;
-    return ir_wrong(p, why, "%sexpected a value a row or position, found %s", which(p, n, i), ir_type_text(p, t));
+    return ir_wrong(p, why, "%sexpected a value a row or position, found %s", which(p, n, i),
+                    ir_type_text(p, t));
 }
 
 bool ir_join_live(IrProgram *p, IrType *t, IrType with, const char **why) {
@@ -54,7 +58,8 @@ bool ir_join_live(IrProgram *p, IrType *t, IrType with, const char **why) {
     IrType fine = t->live >= with.live ? *t : with, other = t->live >= with.live ? with : *t;
     if (fine.live == LIVE_UNIQ) { /* unique rows know nothing of the batch's rows */
         if (other.live == LIVE_ROW || other.live == LIVE_POS)
-            return ir_wrong(p, why, "a value a unique row of a table (%s) doesn't meet one a row or position (%s)",
+            return ir_wrong(p, why,
+                            "a value a unique row of a table (%s) doesn't meet one a row or position (%s)",
                             ir_type_text(p, fine), ir_type_text(p, other));
         if (other.live == LIVE_UNIQ && other.axis != fine.axis)
             return ir_wrong(p, why, "expected unique rows of one table, found %s and %s", ir_type_text(p, *t),
@@ -84,8 +89,9 @@ static bool broadcast_dims(IrProgram *p, IrType *t, IrType with, const char **wh
         int a = t->rank - 1 - i, b = with.rank - 1 - i;
         int64_t da = a >= 0 ? t->dim[a] : 1, db = b >= 0 ? with.dim[b] : 1;
         if (da != db && da != 1 && db != 1)
-            return ir_wrong(p, why, "shapes don't match: expected equal sizes (or 1), found %lld and %lld in %s and %s",
-                            (long long)da, (long long)db, ir_type_text(p, *t), ir_type_text(p, with));
+            return ir_wrong(
+                p, why, "shapes don't match: expected equal sizes (or 1), found %lld and %lld in %s and %s",
+                (long long)da, (long long)db, ir_type_text(p, *t), ir_type_text(p, with));
         dim[rank - 1 - i] = da == 1 ? db : da;
     }
     t->rank = rank;
@@ -98,10 +104,12 @@ bool ir_shape_ew(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
         if (!ir_want_f32(p, n, i, why)) return false;
     IrType t = n->in[0]->type;
     for (int i = 1; i < n->n_in; i++)
-        if (!broadcast_dims(p, &t, n->in[i]->type, why) || !ir_join_live(p, &t, n->in[i]->type, why)) return false;
+        if (!broadcast_dims(p, &t, n->in[i]->type, why) || !ir_join_live(p, &t, n->in[i]->type, why))
+            return false;
     if (n->op == OP_DROPOUT) {
         double rate = ir_attr_f(n, "rate");
-        if (!(rate >= 0 && rate < 1)) return ir_wrong(p, why, "expected a rate of at least 0 and below 1, found %g", rate);
+        if (!(rate >= 0 && rate < 1))
+            return ir_wrong(p, why, "expected a rate of at least 0 and below 1, found %g", rate);
     }
     if (n->op == OP_CLIP && !(ir_attr_f(n, "lo") <= ir_attr_f(n, "hi")))
         return ir_wrong(p, why, "expected lo <= hi, found %g and %g", ir_attr_f(n, "lo"), ir_attr_f(n, "hi"));

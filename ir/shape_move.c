@@ -42,7 +42,8 @@ bool ir_shape_pad(IrProgram *p, const IrNode *n, IrType *out, const char **why) 
     if (!ir_axis_attr(p, n, "axis", t.rank, &axis, why)) return false;
     int64_t before = ir_attr_i(n, "before"), after = ir_attr_i(n, "after");
     if (before < 0 || after < 0 || before > IR_MAX_ELEMS || after > IR_MAX_ELEMS)
-        return ir_wrong(p, why, "expected to pad by at least 0, found %lld and %lld", (long long)before, (long long)after);
+        return ir_wrong(p, why, "expected to pad by at least 0, found %lld and %lld", (long long)before,
+                        (long long)after);
     t.dim[axis] += before + after;
     *out = t;
     return ir_check_dims(p, t.rank, t.dim, why);
@@ -54,8 +55,9 @@ bool ir_shape_reshape(IrProgram *p, const IrNode *n, IrType *out, const char **w
     IrType from = n->in[0]->type, t = ir_f32(from.live, from.axis, shape->ilist.n, shape->ilist.v);
     *out = t;
     if (ir_type_size(t) == ir_type_size(from)) return true;
-    return ir_wrong(p, why, "expected %lld elements as in %s, found %lld in %s", (long long)ir_type_size(from),
-                    ir_type_text(p, from), (long long)ir_type_size(t), ir_type_text(p, t));
+    return ir_wrong(p, why, "expected %lld elements as in %s, found %lld in %s",
+                    (long long)ir_type_size(from), ir_type_text(p, from), (long long)ir_type_size(t),
+                    ir_type_text(p, t));
 }
 
 bool ir_shape_transpose(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
@@ -68,7 +70,8 @@ bool ir_shape_transpose(IrProgram *p, const IrNode *n, IrType *out, const char *
     for (int i = 0; i < from.rank; i++) {
         int64_t axis = order->ilist.v[i];
         if (axis < 0 || axis >= from.rank || (seen & 1u << axis))
-            return ir_wrong(p, why, "expected each axis from 0 to %d once, found %lld", from.rank - 1, (long long)axis);
+            return ir_wrong(p, why, "expected each axis from 0 to %d once, found %lld", from.rank - 1,
+                            (long long)axis);
         seen |= 1u << axis;
         t.dim[i] = from.dim[axis];
     }
@@ -90,7 +93,8 @@ bool ir_shape_gather(IrProgram *p, const IrNode *n, IrType *out, const char **wh
     if (!ir_want_f32(p, n, 0, why)) return false;
     IrType t = n->in[0]->type;
     const IrAttr *indices = ir_attr(n, "indices");
-    if (!ir_axis_attr(p, n, "axis", t.rank, &axis, why) || !indices_below(p, indices, t.dim[axis], why)) return false;
+    if (!ir_axis_attr(p, n, "axis", t.rank, &axis, why) || !indices_below(p, indices, t.dim[axis], why))
+        return false;
     t.dim[axis] = indices->ilist.n;
     *out = t;
     return ir_check_dims(p, t.rank, t.dim, why);
@@ -102,9 +106,11 @@ bool ir_shape_scatteradd(IrProgram *p, const IrNode *n, IrType *out, const char 
     IrType t = n->in[0]->type;
     const IrAttr *indices = ir_attr(n, "indices");
     int64_t size = ir_attr_i(n, "size");
-    if (!ir_axis_attr(p, n, "axis", t.rank, &axis, why) || !indices_below(p, indices, size, why)) return false;
+    if (!ir_axis_attr(p, n, "axis", t.rank, &axis, why) || !indices_below(p, indices, size, why))
+        return false;
     if (indices->ilist.n != t.dim[axis])
-        return ir_wrong(p, why, "expected %lld indices, one an element, found %d", (long long)t.dim[axis], indices->ilist.n);
+        return ir_wrong(p, why, "expected %lld indices, one an element, found %d", (long long)t.dim[axis],
+                        indices->ilist.n);
     t.dim[axis] = size;
     *out = t;
     return ir_check_dims(p, t.rank, t.dim, why);
@@ -115,7 +121,9 @@ bool ir_shape_broadcast(IrProgram *p, const IrNode *n, IrType *out, const char *
     if (!ir_want_f32(p, n, 0, why) || !ir_check_dims(p, shape->ilist.n, shape->ilist.v, why)) return false;
     IrType from = n->in[0]->type, t = ir_f32(from.live, from.axis, shape->ilist.n, shape->ilist.v);
     if (axis) {
-        if (from.live > LIVE_ROW) return ir_wrong(p, why, "expected a value a row to repeat along a list, found %s", ir_type_text(p, from));
+        if (from.live > LIVE_ROW)
+            return ir_wrong(p, why, "expected a value a row to repeat along a list, found %s",
+                            ir_type_text(p, from));
         t.live = LIVE_POS;
         t.axis = (int)axis->i;
     }
@@ -125,7 +133,8 @@ bool ir_shape_broadcast(IrProgram *p, const IrNode *n, IrType *out, const char *
         fits = d == 1 || d == t.dim[t.rank - i];
     }
     *out = t;
-    return fits || ir_wrong(p, why, "expected sizes that stretch to %s, found %s", ir_type_text(p, t), ir_type_text(p, from));
+    return fits || ir_wrong(p, why, "expected sizes that stretch to %s, found %s", ir_type_text(p, t),
+                            ir_type_text(p, from));
 }
 
 bool ir_shape_reduce(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
@@ -146,7 +155,8 @@ bool ir_shape_reduce(IrProgram *p, const IrNode *n, IrType *out, const char **wh
 bool ir_shape_segment(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
     IrType t = n->in[0]->type;
     if (!ir_want_f32(p, n, 0, why)) return false;
-    if (t.live != LIVE_POS) return ir_wrong(p, why, "expected a value along a list, found %s", ir_type_text(p, t));
+    if (t.live != LIVE_POS)
+        return ir_wrong(p, why, "expected a value along a list, found %s", ir_type_text(p, t));
     *out = ir_f32(LIVE_ROW, -1, t.rank, t.dim);
     return true;
 }

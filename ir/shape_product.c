@@ -31,16 +31,21 @@ bool ir_shape_matmul(IrProgram *p, const IrNode *n, IrType *out, const char **wh
     IrType x = n->in[0]->type, y = n->in[1]->type;
     bool ta = ir_attr_i(n, "ta"), tb = ir_attr_i(n, "tb");
     Factor a = factor(&x, ta), b = factor(&y, tb);
-    if (y.rank < 2) return ir_wrong(p, why, "operand 2: expected at least 2 dimensions, found %s", ir_type_text(p, y));
+    if (y.rank < 2)
+        return ir_wrong(p, why, "operand 2: expected at least 2 dimensions, found %s", ir_type_text(p, y));
     if (x.rank < 2 && !b.shared)
-        return ir_wrong(p, why, "operand 1: expected at least 2 dimensions, as the matrix isn't shared by all rows, found %s",
-                        ir_type_text(p, x));
-    if (x.rank < 2 && ta) return ir_wrong(p, why, "operand 1: expected 2 dimensions to swap, found %s", ir_type_text(p, x));
+        return ir_wrong(
+            p, why,
+            "operand 1: expected at least 2 dimensions, as the matrix isn't shared by all rows, found %s",
+            ir_type_text(p, x));
+    if (x.rank < 2 && ta)
+        return ir_wrong(p, why, "operand 1: expected 2 dimensions to swap, found %s", ir_type_text(p, x));
     if (!a.shared && !b.shared && !same_lead(&a, &b))
-        return ir_wrong(p, why, "expected equal leading sizes, found %s and %s", ir_type_text(p, x), ir_type_text(p, y));
+        return ir_wrong(p, why, "expected equal leading sizes, found %s and %s", ir_type_text(p, x),
+                        ir_type_text(p, y));
     if (a.cols != b.rows)
-        return ir_wrong(p, why, "expected equal inner sizes, found %lld and %lld in %s and %s", (long long)a.cols,
-                        (long long)b.rows, ir_type_text(p, x), ir_type_text(p, y));
+        return ir_wrong(p, why, "expected equal inner sizes, found %lld and %lld in %s and %s",
+                        (long long)a.cols, (long long)b.rows, ir_type_text(p, x), ir_type_text(p, y));
     const Factor *lead = a.shared ? &b : &a;
     IrType t = ir_f32(x.live, x.axis, 0, NULL);
     for (int i = 0; i < lead->n_lead; i++) t.dim[t.rank++] = lead->lead[i];
@@ -56,10 +61,12 @@ bool ir_shape_matmulgradw(IrProgram *p, const IrNode *n, IrType *out, const char
     bool same = x.rank == g.rank;
     for (int i = 0; same && i + 1 < x.rank; i++) same = x.dim[i] == g.dim[i];
     if (!same)
-        return ir_wrong(p, why, "expected equal sizes but for the last, found %s and %s", ir_type_text(p, x), ir_type_text(p, g));
+        return ir_wrong(p, why, "expected equal sizes but for the last, found %s and %s", ir_type_text(p, x),
+                        ir_type_text(p, g));
     if (!ir_join_live(p, &joined, g, why)) return false;
     if (joined.live != LIVE_ROW && joined.live != LIVE_POS)
-        return ir_wrong(p, why, "expected a value a row or position, found %s and %s", ir_type_text(p, x), ir_type_text(p, g));
+        return ir_wrong(p, why, "expected a value a row or position, found %s and %s", ir_type_text(p, x),
+                        ir_type_text(p, g));
     *out = ir_f32(LIVE_STEP, -1, 2, (int64_t[]){ir_type_width(x), ir_type_width(g)});
     return ir_check_dims(p, 2, out->dim, why);
 }
@@ -71,7 +78,8 @@ static bool want_channels(IrProgram *p, const IrNode *n, int64_t *channels, cons
 }
 
 static bool want_by_channel(IrProgram *p, const IrNode *n, int i, int64_t channels, const char **why) {
-    return ir_want_f32(p, n, i, why) && ir_want_coarse(p, n, i, why) && ir_want_dims(p, n, i, 1, &channels, why);
+    return ir_want_f32(p, n, i, why) && ir_want_coarse(p, n, i, why) &&
+           ir_want_dims(p, n, i, 1, &channels, why);
 }
 
 static bool want_two_by_channel(IrProgram *p, const IrNode *n, int i, int64_t channels, const char **why) {
@@ -82,9 +90,10 @@ static bool want_two_by_channel(IrProgram *p, const IrNode *n, int i, int64_t ch
 /* A gradient towards x: of x's size, living no finer than x. */
 static bool want_gradient(IrProgram *p, const IrNode *n, int i, const char **why) {
     IrType x = n->in[0]->type, joined = x;
-    if (!ir_want_dims(p, n, i, x.rank, x.dim, why) || !ir_join_live(p, &joined, n->in[i]->type, why)) return false;
-    return joined.live == x.live || ir_wrong(p, why, "operand %d: expected %s, found %s", i + 1, ir_type_text(p, x),
-                                             ir_type_text(p, n->in[i]->type));
+    if (!ir_want_dims(p, n, i, x.rank, x.dim, why) || !ir_join_live(p, &joined, n->in[i]->type, why))
+        return false;
+    return joined.live == x.live || ir_wrong(p, why, "operand %d: expected %s, found %s", i + 1,
+                                             ir_type_text(p, x), ir_type_text(p, n->in[i]->type));
 }
 
 bool ir_shape_batchnorm(IrProgram *p, const IrNode *n, IrType *out, const char **why) {

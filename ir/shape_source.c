@@ -30,7 +30,8 @@ bool ir_shape_column(IrProgram *p, const IrNode *n, IrType *out, const char **wh
     default: return ir_wrong(p, why, "a skipped column has no value");
     }
     if (c->is_list) {
-        if (c->axis < 0 || c->axis >= p->n_axes) return ir_wrong(p, why, "list column '%s' has no axis", c->name);
+        if (c->axis < 0 || c->axis >= p->n_axes)
+            return ir_wrong(p, why, "list column '%s' has no axis", c->name);
         t.live = LIVE_POS;
         t.axis = c->axis;
     }
@@ -51,16 +52,19 @@ bool ir_shape_row1(IrProgram *p, const IrNode *n, IrType *out, const char **why)
 }
 
 /* The operand lives a row or position and is of one of two kinds. */
-static bool want_field(IrProgram *p, const IrNode *n, int i, IrElem a, IrElem b, const char *expected, const char **why) {
+static bool want_field(IrProgram *p, const IrNode *n, int i, IrElem a, IrElem b, const char *expected,
+                       const char **why) {
     IrType t = n->in[i]->type;
     if (t.elem != a && t.elem != b)
         return ir_wrong(p, why, "expected %s, found %s", expected, ir_type_text(p, t));
     return ir_want_rows(p, n, i, why);
 }
 
-static bool id_type(IrProgram *p, IrType like, int64_t bound, const char *what, IrType *out, const char **why) {
+static bool id_type(IrProgram *p, IrType like, int64_t bound, const char *what, IrType *out,
+                    const char **why) {
     if (bound < 1 || bound > IR_MAX_BOUND)
-        return ir_wrong(p, why, "expected 1 to %lld %s, found %lld", (long long)IR_MAX_BOUND, what, (long long)bound);
+        return ir_wrong(p, why, "expected 1 to %lld %s, found %lld", (long long)IR_MAX_BOUND, what,
+                        (long long)bound);
     *out = (IrType){.elem = TY_ID, .live = like.live, .axis = like.axis, .bound = bound};
     return true;
 }
@@ -84,13 +88,16 @@ static bool vocab_axis(IrProgram *p, const IrNode *n, int64_t unknown, IrType *t
     const IrAttr *axis = ir_attr(n, "axis");
     bool filters = t->live == LIVE_POS && unknown == -1;
     if (!axis) {
-        if (filters) return ir_wrong(p, why, "a list whose unknown values are left out needs the filtered axis");
+        if (filters)
+            return ir_wrong(p, why, "a list whose unknown values are left out needs the filtered axis");
         return true;
     }
-    if (!filters) return ir_wrong(p, why, "expected no axis: only a list whose unknown values are left out gets one");
+    if (!filters)
+        return ir_wrong(p, why, "expected no axis: only a list whose unknown values are left out gets one");
     const IrAxis *x = &p->axes[axis->i];
     if (x->kind != AXIS_FILTER || x->parent != t->axis)
-        return ir_wrong(p, why, "expected an axis filtered from '%s', found '%s'", p->axes[t->axis].name, x->name);
+        return ir_wrong(p, why, "expected an axis filtered from '%s', found '%s'", p->axes[t->axis].name,
+                        x->name);
     t->axis = (int)axis->i;
     return true;
 }
@@ -100,8 +107,8 @@ bool ir_shape_vocab(IrProgram *p, const IrNode *n, IrType *out, const char **why
     int64_t unknown = ir_attr_i(n, "unknown");
     if (!want_field(p, n, 0, TY_STR, TY_INT, "a string or int column", why)) return false;
     if (unknown < -1 || unknown > v->n)
-        return ir_wrong(p, why, "expected an index from 0 to %lld (or -1) for unknown values, found %lld", (long long)v->n,
-                        (long long)unknown);
+        return ir_wrong(p, why, "expected an index from 0 to %lld (or -1) for unknown values, found %lld",
+                        (long long)v->n, (long long)unknown);
     IrType t = n->in[0]->type;
     return vocab_axis(p, n, unknown, &t, why) &&
            id_type(p, t, unknown == v->n ? v->n + 1 : v->n, "values in the vocabulary", out, why);
@@ -112,9 +119,11 @@ bool ir_shape_bucketize(IrProgram *p, const IrNode *n, IrType *out, const char *
     if (n->in[0]->type.elem == TY_F32 && !ir_want_dims(p, n, 0, 1, (int64_t[]){1}, why)) return false;
     const IrAttr *b = ir_attr(n, "bounds");
     for (int i = 0; i < b->flist.n; i++) {
-        if (!isfinite(b->flist.v[i])) return ir_wrong(p, why, "expected finite bounds, found %g", b->flist.v[i]);
+        if (!isfinite(b->flist.v[i]))
+            return ir_wrong(p, why, "expected finite bounds, found %g", b->flist.v[i]);
         if (i && b->flist.v[i] <= b->flist.v[i - 1])
-            return ir_wrong(p, why, "expected rising bounds, found %g after %g", b->flist.v[i], b->flist.v[i - 1]);
+            return ir_wrong(p, why, "expected rising bounds, found %g after %g", b->flist.v[i],
+                            b->flist.v[i - 1]);
     }
     return id_type(p, n->in[0]->type, (int64_t)b->flist.n + 1, "buckets", out, why);
 }
@@ -129,10 +138,13 @@ bool ir_shape_cross(IrProgram *p, const IrNode *n, IrType *out, const char **why
     for (int i = 0; i < n->n_in; i++) {
         IrType t = n->in[i]->type;
         if (t.elem == TY_F32 || t.elem == TY_KEY || t.elem == TY_NONE)
-            return ir_wrong(p, why, "part %d: expected a string or int column or an id, found %s", i + 1, ir_type_text(p, t));
+            return ir_wrong(p, why, "part %d: expected a string or int column or an id, found %s", i + 1,
+                            ir_type_text(p, t));
         if (!ir_want_rows(p, n, i, why)) return false;
         if (t.live != LIVE_POS) continue;
-        if (list >= 0) return ir_wrong(p, why, "expected at most one part that is a list, found parts %d and %d", list + 1, i + 1);
+        if (list >= 0)
+            return ir_wrong(p, why, "expected at most one part that is a list, found parts %d and %d",
+                            list + 1, i + 1);
         list = i;
     }
     return id_type(p, n->in[list < 0 ? 0 : list]->type, ir_attr_i(n, "buckets"), "buckets", out, why);
@@ -144,7 +156,8 @@ bool ir_shape_truncate(IrProgram *p, const IrNode *n, IrType *out, const char **
         return ir_wrong(p, why, "expected a list, found %s", ir_type_text(p, t));
     const IrAxis *x = &p->axes[ir_attr_i(n, "axis")];
     if ((x->kind != AXIS_FIRST && x->kind != AXIS_LAST) || x->parent != t.axis)
-        return ir_wrong(p, why, "expected the first or last of axis '%s', found axis '%s'", p->axes[t.axis].name, x->name);
+        return ir_wrong(p, why, "expected the first or last of axis '%s', found axis '%s'",
+                        p->axes[t.axis].name, x->name);
     t.axis = (int)ir_attr_i(n, "axis");
     *out = t;
     return true;
@@ -153,7 +166,8 @@ bool ir_shape_truncate(IrProgram *p, const IrNode *n, IrType *out, const char **
 bool ir_shape_key(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
     IrType t = n->in[0]->type;
     if ((t.elem != TY_STR && t.elem != TY_INT) || t.live != LIVE_ROW)
-        return ir_wrong(p, why, "expected a string or int column that is no list, found %s", ir_type_text(p, t));
+        return ir_wrong(p, why, "expected a string or int column that is no list, found %s",
+                        ir_type_text(p, t));
     *out = (IrType){.elem = TY_KEY, .live = LIVE_ROW, .axis = -1};
     return true;
 }

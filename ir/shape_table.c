@@ -6,13 +6,15 @@ static const IrType none_type = {.elem = TY_NONE, .live = LIVE_STEP, .axis = -1}
 
 static bool want_id(IrProgram *p, const IrNode *n, int i, const char **why) {
     IrType t = n->in[i]->type;
-    if (t.elem != TY_ID) return ir_wrong(p, why, "operand %d: expected an id, found %s", i + 1, ir_type_text(p, t));
+    if (t.elem != TY_ID)
+        return ir_wrong(p, why, "operand %d: expected an id, found %s", i + 1, ir_type_text(p, t));
     return ir_want_rows(p, n, i, why);
 }
 
 static bool id_fits(IrProgram *p, IrType id, int64_t rows, const char **why) {
     if (id.bound <= rows) return true;
-    return ir_wrong(p, why, "expected ids below the table's %lld rows, found %s", (long long)rows, ir_type_text(p, id));
+    return ir_wrong(p, why, "expected ids below the table's %lld rows, found %s", (long long)rows,
+                    ir_type_text(p, id));
 }
 
 /* The table that an attribute names: at least two dimensions, the first counts rows. */
@@ -34,12 +36,14 @@ static bool row_of(IrProgram *p, const IrNode *n, IrType *row, const char **why)
     if (!want_id(p, n, 0, why) || !ir_want_f32(p, n, 1, why)) return false;
     IrType id = n->in[0]->type, rows = n->in[1]->type;
     if (rows.live == LIVE_UNIQ) {
-        if (rows.axis < 0 || rows.axis >= p->n_weights) return ir_wrong(p, why, "operand 2: rows of an unknown table");
+        if (rows.axis < 0 || rows.axis >= p->n_weights)
+            return ir_wrong(p, why, "operand 2: rows of an unknown table");
         *row = ir_f32(LIVE_ROW, -1, rows.rank, rows.dim);
         return id_fits(p, id, p->weights[rows.axis].dim[0], why);
     }
     if (rows.live != LIVE_ALWAYS || rows.rank < 2)
-        return ir_wrong(p, why, "operand 2: expected a table of at least 2 dimensions, found %s", ir_type_text(p, rows));
+        return ir_wrong(p, why, "operand 2: expected a table of at least 2 dimensions, found %s",
+                        ir_type_text(p, rows));
     *row = ir_f32(LIVE_ROW, -1, rows.rank - 1, rows.dim + 1);
     return id_fits(p, id, rows.dim[0], why);
 }
@@ -78,16 +82,19 @@ static bool gradient_pairs(IrProgram *p, const IrNode *n, const IrWeight *w, con
     for (int i = 0; i < n->n_in; i += 2) {
         int64_t kind = kinds->ilist.v[i / 2];
         IrType id = n->in[i]->type, g = n->in[i + 1]->type;
-        if (kind < 0 || kind > 2) return ir_wrong(p, why, "expected kind 0, 1 or 2, found %lld", (long long)kind);
+        if (kind < 0 || kind > 2)
+            return ir_wrong(p, why, "expected kind 0, 1 or 2, found %lld", (long long)kind);
         if (!want_id(p, n, i, why) || !id_fits(p, id, w->dim[0], why)) return false;
         if (!ir_want_dims(p, n, i + 1, w->rank - 1, w->dim + 1, why)) return false;
         if (kind > 0 && id.live != LIVE_POS)
-            return ir_wrong(p, why, "operand %d: expected ids of a list for a pooled gradient, found %s", i + 1,
-                            ir_type_text(p, id));
-        IrType result = {.live = kind > 0 ? LIVE_ROW : id.live, .axis = kind > 0 ? -1 : id.axis}, joined = result;
+            return ir_wrong(p, why, "operand %d: expected ids of a list for a pooled gradient, found %s",
+                            i + 1, ir_type_text(p, id));
+        IrType result = {.live = kind > 0 ? LIVE_ROW : id.live, .axis = kind > 0 ? -1 : id.axis},
+               joined = result;
         if (!ir_join_live(p, &joined, g, why)) return false;
         if (joined.live != result.live)
-            return ir_wrong(p, why, "operand %d: expected a gradient a row, found %s", i + 2, ir_type_text(p, g));
+            return ir_wrong(p, why, "operand %d: expected a gradient a row, found %s", i + 2,
+                            ir_type_text(p, g));
     }
     return true;
 }
@@ -107,12 +114,13 @@ bool ir_shape_rowgrad(IrProgram *p, const IrNode *n, IrType *out, const char **w
 }
 
 static bool want_scale(IrProgram *p, const IrNode *n, int i, const char **why) {
-    return ir_want_f32(p, n, i, why) && ir_want_coarse(p, n, i, why) && ir_want_dims(p, n, i, 1, (int64_t[]){1}, why);
+    return ir_want_f32(p, n, i, why) && ir_want_coarse(p, n, i, why) &&
+           ir_want_dims(p, n, i, 1, (int64_t[]){1}, why);
 }
 
 static bool want_whole_gradient(IrProgram *p, const IrNode *n, const IrWeight *w, const char **why) {
-    return ir_check_dims(p, w->rank, w->dim, why) && ir_want_f32(p, n, 0, why) && ir_want_coarse(p, n, 0, why) &&
-           ir_want_dims(p, n, 0, w->rank, w->dim, why);
+    return ir_check_dims(p, w->rank, w->dim, why) && ir_want_f32(p, n, 0, why) &&
+           ir_want_coarse(p, n, 0, why) && ir_want_dims(p, n, 0, w->rank, w->dim, why);
 }
 
 static bool want_trained(IrProgram *p, const IrNode *n, const IrWeight **out, const char **why) {
@@ -124,7 +132,8 @@ static bool want_trained(IrProgram *p, const IrNode *n, const IrWeight **out, co
 bool ir_shape_update(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
     const IrWeight *w;
     *out = none_type;
-    return want_trained(p, n, &w, why) && want_whole_gradient(p, n, w, why) && (n->n_in < 2 || want_scale(p, n, 1, why));
+    return want_trained(p, n, &w, why) && want_whole_gradient(p, n, w, why) &&
+           (n->n_in < 2 || want_scale(p, n, 1, why));
 }
 
 bool ir_shape_updatetouched(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
@@ -149,7 +158,8 @@ bool ir_shape_updaterows(IrProgram *p, const IrNode *n, IrType *out, const char 
     IrType t = n->in[0]->type;
     IrType expected = ir_f32(LIVE_UNIQ, (int)ir_attr_i(n, "w"), table->rank - 1, table->dim + 1);
     if (!ir_type_eq(t, expected))
-        return ir_wrong(p, why, "operand 1: expected %s, found %s", ir_type_text(p, expected), ir_type_text(p, t));
+        return ir_wrong(p, why, "operand 1: expected %s, found %s", ir_type_text(p, expected),
+                        ir_type_text(p, t));
     return n->n_in < 2 || want_scale(p, n, 1, why);
 }
 
@@ -157,7 +167,8 @@ bool ir_shape_bnupdate(IrProgram *p, const IrNode *n, IrType *out, const char **
     const IrWeight *mean = &p->weights[ir_attr_i(n, "mean")], *var = &p->weights[ir_attr_i(n, "var")];
     *out = none_type;
     if (mean->rank != 1 || var->rank != 1 || mean->dim[0] != var->dim[0])
-        return ir_wrong(p, why, "expected running mean and variance of one size, found '%s' and '%s'", mean->name, var->name);
+        return ir_wrong(p, why, "expected running mean and variance of one size, found '%s' and '%s'",
+                        mean->name, var->name);
     return ir_want_f32(p, n, 0, why) && ir_want_coarse(p, n, 0, why) &&
            ir_want_dims(p, n, 0, 2, (int64_t[]){2, mean->dim[0]}, why);
 }
@@ -173,10 +184,13 @@ static bool metric_root(IrProgram *p, const IrNode *n, const char **why) {
     const char *kind = ir_attr_s(n, "kind");
     bool known = false, where = ir_attr_i(n, "where"), by = ir_attr_i(n, "by");
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) known |= strcmp(kind, kinds[i]) == 0;
-    if (!known) return ir_wrong(p, why, "expected kind auc, gauc, logloss, pcoc or accuracy, found '%s'", kind);
-    if (n->n_in != 2 + where + by) return ir_wrong(p, why, "expected %d operands, found %d", 2 + where + by, n->n_in);
+    if (!known)
+        return ir_wrong(p, why, "expected kind auc, gauc, logloss, pcoc or accuracy, found '%s'", kind);
+    if (n->n_in != 2 + where + by)
+        return ir_wrong(p, why, "expected %d operands, found %d", 2 + where + by, n->n_in);
     if (by != (strcmp(kind, "gauc") == 0)) return ir_wrong(p, why, "expected `by` with gauc and only there");
-    if (!want_number_a_row(p, n, 0, "prediction", why) || !want_number_a_row(p, n, 1, "label", why)) return false;
+    if (!want_number_a_row(p, n, 0, "prediction", why) || !want_number_a_row(p, n, 1, "label", why))
+        return false;
     if (where && !want_number_a_row(p, n, 2, "`where`", why)) return false;
     if (!by || n->in[2 + where]->type.elem == TY_KEY) return true;
     return ir_wrong(p, why, "expected a key as `by`, found %s", ir_type_text(p, n->in[2 + where]->type));
@@ -200,10 +214,11 @@ bool ir_shape_fused(IrProgram *p, const IrNode *n, IrType *out, const char **why
     return true;
 }
 
-/* An argument's type is its operand's, which only the enclosing region knows: whoever builds it sets the type,
- * and the verifier compares. */
+/* An argument's type is its operand's, which only the enclosing region knows: whoever builds it sets the
+ * type, and the verifier compares. */
 bool ir_shape_arg(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
-    if (ir_attr_i(n, "index") < 0) return ir_wrong(p, why, "expected an operand number, found %lld", (long long)ir_attr_i(n, "index"));
+    if (ir_attr_i(n, "index") < 0)
+        return ir_wrong(p, why, "expected an operand number, found %lld", (long long)ir_attr_i(n, "index"));
     *out = n->type;
     return true;
 }

@@ -50,7 +50,8 @@ const char *ir_axis_described(const IrProgram *p, int axis) {
     for (int hops = 0; hops < p->n_axes && p->axes[root].parent >= 0; hops++) root = p->axes[root].parent;
     const char *column = NULL;
     for (int i = 0; i < p->input.n_columns && !column; i++)
-        if (p->input.columns[i].is_list && p->input.columns[i].axis == root) column = p->input.columns[i].name;
+        if (p->input.columns[i].is_list && p->input.columns[i].axis == root)
+            column = p->input.columns[i].name;
     const char *name = p->axes[axis].name;
     if (!column) return arena_printf(p->arena, "axis '%s'", name);
     if (strcmp(column, name) == 0) return arena_printf(p->arena, "list column '%s'", column);

@@ -1,5 +1,6 @@
-/* Plans: phases that the threads can run, and places that nothing else overwrites while a value lives. The rules
- * are restated here from what the generated code relies on, not taken from the passes that make the plan. */
+/* Plans: phases that the threads can run, and places that nothing else overwrites while a value lives. The
+ * rules are restated here from what the generated code relies on, not taken from the passes that make the
+ * plan. */
 #include "ir/internal.h"
 #include <stdlib.h>
 
@@ -8,16 +9,17 @@
 typedef struct {
     IrProgram *p;
     const IrFunc *f;
-    Span (*place)(const IrNode *n);
+    const IrPlaces *places;
     bool ok;
 } PlanCheck;
 
-static void wrong_plan(PlanCheck *c, const IrNode *n, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void wrong_plan(PlanCheck *c, const IrNode *n, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 static void wrong_plan(PlanCheck *c, const IrNode *n, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    diag_error(c->p->diag, c->place(n), NULL, "%%%d %s in func '%s': %s", n->id, ir_ops[n->op].text, c->f->name,
-               arena_vprintf(c->p->arena, fmt, ap));
+    diag_error(c->p->diag, ir_node_place(c->places, n), NULL, "%%%d %s in func '%s': %s", n->id,
+               ir_ops[n->op].text, c->f->name, arena_vprintf(c->p->arena, fmt, ap));
     va_end(ap);
     c->ok = false;
 }
@@ -40,17 +42,22 @@ static bool crosses_threads(const IrNode *from, const IrNode *to) {
 
 static void check_phases(PlanCheck *c) {
     int before = 0;
-    for (int i = 0; i < c->f->body.n; i++) {
+    for (int i = 0; i < c->f->body.n && c->ok; i++) {
         const IrNode *n = c->f->body.nodes[i];
         const IrPlan *plan = &n->plan;
         if (plan->phase < before)
-            wrong_plan(c, n, plan->phase < 0 ? "expected a phase, as the nodes above have one" : "expected phase %d or later, found %d",
+            wrong_plan(c, n,
+                       plan->phase < 0 ? "expected a phase, as the nodes above have one"
+                                       : "expected phase %d or later, found %d",
                        before, plan->phase);
-        else before = plan->phase;
-        if (plan->domain != DOM_NONE && plan->block < 1) wrong_plan(c, n, "expected a block of at least 1, found %d", plan->block);
+        else
+            before = plan->phase;
+        if (plan->domain != DOM_NONE && plan->block < 1)
+            wrong_plan(c, n, "expected a block of at least 1, found %d", plan->block);
         for (int k = 0; k < n->n_in; k++)
             if (n->in[k]->plan.phase == plan->phase && crosses_threads(n->in[k], n))
-                wrong_plan(c, n, "expected a barrier before it reads %%%d, found both in phase %d", n->in[k]->id, plan->phase);
+                wrong_plan(c, n, "expected a barrier before it reads %%%d, found both in phase %d",
+                           n->in[k]->id, plan->phase);
     }
 }
 
@@ -98,12 +105,15 @@ static void check_overlaps(PlanCheck *c, Lifetime *lives, int n) {
         for (int k = i + 1; k < n && lives[k].begin < lives[i].end && c->ok; k++) {
             const Lifetime *a = &lives[i], *b = &lives[k];
             if (a->first <= b->last && b->first <= a->last)
-                wrong_plan(c, b->node, "expected a place of its own, found it within that of %%%d, while both live in phase %d",
-                           a->node->id, a->first > b->first ? a->first : b->first);
+                wrong_plan(
+                    c, b->node,
+                    "expected a place of its own, found it within that of %%%d, while both live in phase %d",
+                    a->node->id, a->first > b->first ? a->first : b->first);
         }
 }
 
-/* A value a row or step lies in the fixed arena, one a position in its axis's, one a unique row in its table's. */
+/* A value a row or step lies in the fixed arena, one a position in its axis's, one a unique row in its
+ * table's. */
 static bool right_region(const IrNode *n) {
     switch (n->plan.region) {
     case REGION_FIXED: return n->type.live < LIVE_POS;
@@ -116,15 +126,17 @@ static bool right_region(const IrNode *n) {
 /* All values in one arena: `axis` is the list's or table's number, -1 for the fixed one. */
 static void check_arena(PlanCheck *c, IrRegionKind region, int axis, int64_t total, Lifetime *lives) {
     int n = 0;
-    for (int i = 0; i < c->f->body.n; i++) {
+    for (int i = 0; i < c->f->body.n && c->ok; i++) {
         const IrNode *x = c->f->body.nodes[i];
         if (x->plan.region != region || (region != REGION_FIXED && x->type.axis != axis)) continue;
         int64_t end = plus(x->plan.offset, place_size(c->p, x));
         if (x->plan.offset < 0 || end > total)
             wrong_plan(c, x, "expected a place within %lld %s, found %lld to %lld", (long long)total,
-                       region == REGION_FIXED ? "bytes" : "elements", (long long)x->plan.offset, (long long)end);
-        if (region == REGION_FIXED && x->plan.offset % FIXED_ALIGN)
-            wrong_plan(c, x, "expected an offset that is a multiple of %d, found %lld", FIXED_ALIGN, (long long)x->plan.offset);
+                       region == REGION_FIXED ? "bytes" : "elements", (long long)x->plan.offset,
+                       (long long)end);
+        else if (region == REGION_FIXED && x->plan.offset % FIXED_ALIGN)
+            wrong_plan(c, x, "expected an offset that is a multiple of %d, found %lld", FIXED_ALIGN,
+                       (long long)x->plan.offset);
         lives[n++] = (Lifetime){x, x->plan.offset, end, x->plan.phase, x->mark};
     }
     if (c->ok) check_overlaps(c, lives, n);
@@ -137,16 +149,19 @@ static void check_places(PlanCheck *c) {
     for (int i = 0; i < f->body.n && c->ok; i++) {
         const IrNode *n = f->body.nodes[i];
         if (n->plan.region == REGION_NONE || n->plan.region == REGION_INPUT) continue;
-        if (n->type.elem != TY_F32 || !right_region(n)) wrong_plan(c, n, "doesn't belong into the region '%s'", ir_region_names[n->plan.region]);
+        if (n->type.elem != TY_F32 || !right_region(n))
+            wrong_plan(c, n, "doesn't belong into the region '%s'", ir_region_names[n->plan.region]);
         if (n->plan.phase < 0) wrong_plan(c, n, "expected a phase, as it has a place");
     }
     if (c->ok) check_arena(c, REGION_FIXED, -1, f->fixed_bytes, lives);
-    for (int i = 0; i < c->p->n_axes && c->ok; i++) check_arena(c, REGION_AXIS, i, f->axis_elems ? f->axis_elems[i] : 0, lives);
-    for (int i = 0; i < c->p->n_weights && c->ok; i++) check_arena(c, REGION_UNIQ, i, f->uniq_elems ? f->uniq_elems[i] : 0, lives);
+    for (int i = 0; i < c->p->n_axes && c->ok; i++)
+        check_arena(c, REGION_AXIS, i, f->axis_elems ? f->axis_elems[i] : 0, lives);
+    for (int i = 0; i < c->p->n_weights && c->ok; i++)
+        check_arena(c, REGION_UNIQ, i, f->uniq_elems ? f->uniq_elems[i] : 0, lives);
 }
 
-bool ir_verify_plan(IrProgram *p, const IrFunc *f, Span (*place)(const IrNode *n)) {
-    PlanCheck c = {p, f, place, true};
+bool ir_verify_plan(IrProgram *p, const IrFunc *f, const IrPlaces *places) {
+    PlanCheck c = {p, f, places, true};
     bool phased = false, placed = false;
     for (int i = 0; i < f->body.n; i++) {
         const IrPlan *plan = &f->body.nodes[i]->plan;

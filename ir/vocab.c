@@ -1,5 +1,5 @@
-/* Vocabulary files: one value a line. Values stay where they stand in the file's text, each line's end replaced
- * by NUL, so half a million values cost one read, one scan, and one hash each. */
+/* Vocabulary files: one value a line. Values stay where they stand in the file's text, each line's end
+ * replaced by NUL, so half a million values cost one read, one scan, and one hash each. */
 #include "ir/internal.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -35,7 +35,8 @@ static char *read_whole(IrProgram *p, const IrVocab *v, size_t *size) {
         if (*size != (size_t)end || ferror(f)) text = NULL;
     }
     if (!text)
-        diag_error(p->diag, v->span, NULL, "can't read vocabulary '%s': %s", v->path, errno ? strerror(errno) : "it is no file");
+        diag_error(p->diag, v->span, NULL, "can't read vocabulary '%s': %s", v->path,
+                   errno ? strerror(errno) : "it is no file");
     fclose(f);
     return text;
 }
@@ -59,14 +60,18 @@ static void split_lines(IrProgram *p, IrVocab *v, char *text, size_t size) {
     }
 }
 
-/* Open addressing over line numbers + 1, kept beside 32 bits of the hash so that few comparisons touch text. */
+/* Open addressing over line numbers + 1, kept beside 32 bits of the hash so that few comparisons touch text.
+ */
 static bool no_duplicates(IrProgram *p, const IrVocab *v) {
-    typedef struct { uint32_t tag, line; } Cell;
+    typedef struct {
+        uint32_t tag, line;
+    } Cell;
     size_t cells = 16;
     while (cells < (size_t)v->n * 2) cells *= 2;
     Cell *table = calloc(cells, sizeof *table);
     bool unique = table != NULL;
-    if (!table) diag_error(p->diag, v->span, NULL, "out of memory for vocabulary '%s'", v->path ? v->path : "");
+    if (!table)
+        diag_error(p->diag, v->span, NULL, "out of memory for vocabulary '%s'", v->path ? v->path : "");
     for (int64_t i = 0; unique && i < v->n; i++) {
         uint64_t hash = XXH3_64bits(v->values[i], (size_t)v->lens[i]);
         uint32_t tag = (uint32_t)(hash >> 32);
@@ -75,7 +80,8 @@ static bool no_duplicates(IrProgram *p, const IrVocab *v) {
             int64_t other = table[c].line - 1;
             if (table[c].tag != tag || v->lens[other] != v->lens[i]) continue;
             if (memcmp(v->values[other], v->values[i], (size_t)v->lens[i]) != 0) continue;
-            diag_error(p->diag, v->span, NULL, "vocabulary '%s': line %lld repeats the value '%.60s' of line %lld", v->path,
+            diag_error(p->diag, v->span, NULL,
+                       "vocabulary '%s': line %lld repeats the value '%.60s' of line %lld", v->path,
                        (long long)i + 1, v->values[i], (long long)other + 1);
             unique = false;
             break;
@@ -91,14 +97,17 @@ bool ir_vocab_load(IrProgram *p, IrVocab *v) {
     errno = 0;
     char *text = read_whole(p, v, &size);
     if (!text) return false;
-    if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) text += 3, size -= 3; /* a byte-order mark is no value */
+    if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
+        text += 3, size -= 3; /* a byte-order mark is no value */
     if (size > INT32_MAX) {
-        diag_error(p->diag, v->span, NULL, "vocabulary '%s': expected at most 2 GB, found %zu bytes", v->path, size);
+        diag_error(p->diag, v->span, NULL, "vocabulary '%s': expected at most 2 GB, found %zu bytes", v->path,
+                   size);
         return false;
     }
     split_lines(p, v, text, size);
     if (v->n == 0) {
-        diag_error(p->diag, v->span, NULL, "vocabulary '%s': expected one value a line, found an empty file", v->path);
+        diag_error(p->diag, v->span, NULL, "vocabulary '%s': expected one value a line, found an empty file",
+                   v->path);
         return false;
     }
     if (!no_duplicates(p, v)) return false;

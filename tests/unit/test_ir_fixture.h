@@ -81,4 +81,16 @@ static inline const char *fx_file(Fx *fx, const char *path) {
     return text;
 }
 
+/* Compares with a golden file. CTRC_UPDATE_GOLDEN=1 writes it anew: look at the difference before committing.
+ */
+static inline void fx_golden(Fx *fx, const char *path, const char *text) {
+    if (getenv("CTRC_UPDATE_GOLDEN")) {
+        FILE *f = fopen(arena_printf(fx->arena, "%s/%s", CTRC_SOURCE_DIR, path), "wb");
+        if (!f) fail_msg("can't write %s", path);
+        fputs(text, f);
+        fclose(f);
+    }
+    assert_string_equal(text, fx_file(fx, path));
+}
+
 #endif

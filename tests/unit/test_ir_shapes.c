@@ -1,65 +1,64 @@
-/* Shape rules: for each op of the table lines that are right and lines that are wrong, with the whole message.
- * A line is read as IR text below a list of values of every kind, so the reader's own inference is what runs. */
+/* Shape rules: for each op of the table lines that are right and lines that are wrong, with the whole
+ * message. A line is read as IR text below a list of values of every kind, so the reader's own inference is
+ * what runs. */
 #include "test_ir_fixture.h"
 
-static const char head[] =
-    "ctrc-ir 1\n"
-    "axis h list max=8\n"
-    "axis g list\n"
-    "axis h3 first parent=h max=3\n"
-    "axis gk filter parent=g\n"
-    "input csv separator=\",\"\n"
-    "column s string\n"
-    "column i int\n"
-    "column x float\n"
-    "column y label\n"
-    "column hs string list=\";\" axis=h\n"
-    "column g string list=\";\" axis=g\n"
-    "column hi int list=\";\" axis=h\n"
-    "column hx float list=\";\" axis=h\n"
-    "vocab 0 values=[\"a\", \"b\", \"c\"]\n"
-    "optimizer 0 sgd lr=0.1\n"
-    "weight t [10,4] zeros trainable table lazy optimizer=0\n"
-    "weight u [10,4] zeros trainable table lazy optimizer=0\n"
-    "weight w [4,5] zeros trainable optimizer=0\n"
-    "weight v [4] zeros trainable optimizer=0\n"
-    "weight fixed [4] zeros\n"
-    "weight var [4] ones running\n"
-    "weight var5 [5] ones running\n";
+static const char head[] = "ctrc-ir 1\n"
+                           "axis h list max=8\n"
+                           "axis g list\n"
+                           "axis h3 first parent=h max=3\n"
+                           "axis gk filter parent=g\n"
+                           "input csv separator=\",\"\n"
+                           "column s string\n"
+                           "column i int\n"
+                           "column x float\n"
+                           "column y label\n"
+                           "column hs string list=\";\" axis=h\n"
+                           "column g string list=\";\" axis=g\n"
+                           "column hi int list=\";\" axis=h\n"
+                           "column hx float list=\";\" axis=h\n"
+                           "vocab 0 values=[\"a\", \"b\", \"c\"]\n"
+                           "optimizer 0 sgd lr=0.1\n"
+                           "weight t [10,4] zeros trainable table lazy optimizer=0\n"
+                           "weight u [10,4] zeros trainable table lazy optimizer=0\n"
+                           "weight w [4,5] zeros trainable optimizer=0\n"
+                           "weight v [4] zeros trainable optimizer=0\n"
+                           "weight fixed [4] zeros\n"
+                           "weight var [4] ones running\n"
+                           "weight var5 [5] ones running\n";
 
-static const char values[] =
-    "  %0 = column {col=s} : str\n"
-    "  %1 = column {col=i} : int\n"
-    "  %2 = column {col=x} : f32[1]\n"
-    "  %3 = column {col=y} : f32[1]\n"
-    "  %4 = column {col=hs} : str[~h]\n"
-    "  %5 = column {col=g} : str[~g]\n"
-    "  %6 = column {col=hi} : int[~h]\n"
-    "  %7 = column {col=hx} : f32[~h,1]\n"
-    "  %8 = hash %0 {buckets=10, fn=\"xxh3\"} : id<10>\n"
-    "  %9 = hash %4 {buckets=10, fn=\"xxh3\"} : id<10>[~h]\n"
-    "  %10 = hash %5 {buckets=11, fn=\"xxh3\"} : id<11>[~g]\n"
-    "  %11 = weight {w=t} : always f32[10,4]\n"
-    "  %12 = weight {w=w} : always f32[4,5]\n"
-    "  %13 = weight {w=v} : always f32[4]\n"
-    "  %14 = embed %8, %11 : f32[4]\n"
-    "  %15 = embed %9, %11 : f32[~h,4]\n"
-    "  %16 = onehot %10 : f32[~g,11]\n"
-    "  %17 = fetch %8 {w=t} : f32[@t,4]\n"
-    "  %18 = inv_rows : step f32[1]\n"
-    "  %19 = reshape %14 {shape=[2, 2]} : f32[2,2]\n"
-    "  %20 = key %0 : key\n"
-    "  %21 = bn_stats %14 : step f32[2,4]\n"
-    "  %22 = pad %14 {axis=0, before=0, after=1} : f32[5]\n"
-    "  %23 = fetch %8 {w=u} : f32[@u,4]\n"
-    "  %24 = reshape %16 {shape=[11, 1]} : f32[~g,11,1]\n"
-    "  %25 = matmul_grad_w %14, %22 : step f32[4,5]\n"
-    "  %26 = sum_rows %14 : step f32[4]\n"
-    "  %27 = const {value=[0], shape=[10, 4]} : always f32[10,4]\n"
-    "  %28 = slice %16 {axis=0, begin=0, end=1} : f32[~g,1]\n"
-    "  %29 = reshape %12 {shape=[2, 2, 5]} : always f32[2,2,5]\n"
-    "  %30 = reshape %15 {shape=[2, 2]} : f32[~h,2,2]\n"
-    "  %31 = predict %2 {name=\"p\"} : none\n";
+static const char values[] = "  %0 = column {col=s} : str\n"
+                             "  %1 = column {col=i} : int\n"
+                             "  %2 = column {col=x} : f32[1]\n"
+                             "  %3 = column {col=y} : f32[1]\n"
+                             "  %4 = column {col=hs} : str[~h]\n"
+                             "  %5 = column {col=g} : str[~g]\n"
+                             "  %6 = column {col=hi} : int[~h]\n"
+                             "  %7 = column {col=hx} : f32[~h,1]\n"
+                             "  %8 = hash %0 {buckets=10, fn=\"xxh3\"} : id<10>\n"
+                             "  %9 = hash %4 {buckets=10, fn=\"xxh3\"} : id<10>[~h]\n"
+                             "  %10 = hash %5 {buckets=11, fn=\"xxh3\"} : id<11>[~g]\n"
+                             "  %11 = weight {w=t} : always f32[10,4]\n"
+                             "  %12 = weight {w=w} : always f32[4,5]\n"
+                             "  %13 = weight {w=v} : always f32[4]\n"
+                             "  %14 = embed %8, %11 : f32[4]\n"
+                             "  %15 = embed %9, %11 : f32[~h,4]\n"
+                             "  %16 = onehot %10 : f32[~g,11]\n"
+                             "  %17 = fetch %8 {w=t} : f32[@t,4]\n"
+                             "  %18 = inv_rows : step f32[1]\n"
+                             "  %19 = reshape %14 {shape=[2, 2]} : f32[2,2]\n"
+                             "  %20 = key %0 : key\n"
+                             "  %21 = bn_stats %14 : step f32[2,4]\n"
+                             "  %22 = pad %14 {axis=0, before=0, after=1} : f32[5]\n"
+                             "  %23 = fetch %8 {w=u} : f32[@u,4]\n"
+                             "  %24 = reshape %16 {shape=[11, 1]} : f32[~g,11,1]\n"
+                             "  %25 = matmul_grad_w %14, %22 : step f32[4,5]\n"
+                             "  %26 = sum_rows %14 : step f32[4]\n"
+                             "  %27 = const {value=[0], shape=[10, 4]} : always f32[10,4]\n"
+                             "  %28 = slice %16 {axis=0, begin=0, end=1} : f32[~g,1]\n"
+                             "  %29 = reshape %12 {shape=[2, 2, 5]} : always f32[2,2,5]\n"
+                             "  %30 = reshape %15 {shape=[2, 2]} : f32[~h,2,2]\n"
+                             "  %31 = predict %2 {name=\"p\"} : none\n";
 
 typedef struct {
     const char *line;  /* without "%99 = " */
@@ -97,11 +96,14 @@ static const Case cases[] = {
     {"vocab %0 {vocab=0, unknown=3} : id<4>", NULL},
     {"vocab %4 {vocab=0, unknown=0} : id<3>[~h]", NULL},
     {"vocab %5 {vocab=0, unknown=-1, axis=gk} : id<3>[~gk]", NULL},
-    {"vocab %5 {vocab=0, unknown=-1} : id<3>[~g]", "vocab: a list whose unknown values are left out needs the filtered axis"},
-    {"vocab %4 {vocab=0, unknown=-1, axis=gk} : id<3>[~gk]", "vocab: expected an axis filtered from 'h', found 'gk'"},
+    {"vocab %5 {vocab=0, unknown=-1} : id<3>[~g]",
+     "vocab: a list whose unknown values are left out needs the filtered axis"},
+    {"vocab %4 {vocab=0, unknown=-1, axis=gk} : id<3>[~gk]",
+     "vocab: expected an axis filtered from 'h', found 'gk'"},
     {"vocab %5 {vocab=0, unknown=1, axis=gk} : id<3>[~gk]",
      "vocab: expected no axis: only a list whose unknown values are left out gets one"},
-    {"vocab %0 {vocab=0, unknown=4} : id<4>", "vocab: expected an index from 0 to 3 (or -1) for unknown values, found 4"},
+    {"vocab %0 {vocab=0, unknown=4} : id<4>",
+     "vocab: expected an index from 0 to 3 (or -1) for unknown values, found 4"},
     {"vocab %2 {vocab=0, unknown=0} : id<3>", "vocab: expected a string or int column, found f32[1]"},
     {"vocab %0 {vocab=1, unknown=0} : id<3>", "expected a whole number from 0 to 0, found 1"},
     {"bucketize %2 {bounds=[0, 1]} : id<3>", NULL},
@@ -109,18 +111,22 @@ static const Case cases[] = {
     {"bucketize %2 {bounds=[1, 1]} : id<3>", "bucketize: expected rising bounds, found 1 after 1"},
     {"bucketize %2 {bounds=[nan]} : id<2>", "bucketize: expected finite bounds, found nan"},
     {"bucketize %14 {bounds=[1]} : id<2>", "bucketize: expected f32[1], found f32[4]"},
-    {"bucketize %13 {bounds=[1]} : id<2>", "bucketize: expected a value a row or position, found always f32[4]"},
+    {"bucketize %13 {bounds=[1]} : id<2>",
+     "bucketize: expected a value a row or position, found always f32[4]"},
     {"identity %1 {n=7} : id<7>", NULL},
     {"identity %2 {n=7} : id<7>", "identity: expected an int column, found f32[1]"},
     {"identity %1 {n=-1} : id<7>", "identity: expected 1 to 4294967295 ids, found -1"},
     {"cross %0, %8, %9 {buckets=9} : id<9>[~h]", NULL},
     {"cross %0, %1 {buckets=9} : id<9>", NULL},
     {"cross %0 {buckets=9} : id<9>", "cross: expected at least 2 operands, found 1"},
-    {"cross %0, %2 {buckets=9} : id<9>", "cross: part 2: expected a string or int column or an id, found f32[1]"},
-    {"cross %4, %9 {buckets=9} : id<9>[~h]", "cross: expected at most one part that is a list, found parts 1 and 2"},
+    {"cross %0, %2 {buckets=9} : id<9>",
+     "cross: part 2: expected a string or int column or an id, found f32[1]"},
+    {"cross %4, %9 {buckets=9} : id<9>[~h]",
+     "cross: expected at most one part that is a list, found parts 1 and 2"},
     {"truncate %9 {axis=h3} : id<10>[~h3]", NULL},
     {"truncate %7 {axis=h3} : f32[~h3,1]", NULL},
-    {"truncate %9 {axis=gk} : id<10>[~gk]", "truncate: expected the first or last of axis 'h', found axis 'gk'"},
+    {"truncate %9 {axis=gk} : id<10>[~gk]",
+     "truncate: expected the first or last of axis 'h', found axis 'gk'"},
     {"truncate %0 {axis=h3} : str[~h3]", "truncate: expected a list, found str"},
     {"key %1 : key", NULL},
     {"key %4 : key", "key: expected a string or int column that is no list, found str[~h]"},
@@ -133,10 +139,12 @@ static const Case cases[] = {
     {"embed %9, %27 : f32[~h,4]", NULL},
     {"embed %10, %11 : f32[~g,4]", "embed: expected ids below the table's 10 rows, found id<11>[~g]"},
     {"embed %10, %17 : f32[~g,4]", "embed: expected ids below the table's 10 rows, found id<11>[~g]"},
-    {"embed %8, %13 : f32[4]", "embed: operand 2: expected a table of at least 2 dimensions, found always f32[4]"},
+    {"embed %8, %13 : f32[4]",
+     "embed: operand 2: expected a table of at least 2 dimensions, found always f32[4]"},
     {"embed %8, %19 : f32[2]", "embed: operand 2: expected a table of at least 2 dimensions, found f32[2,2]"},
     {"embed_pool %9, %17 {kind=\"sum\"} : f32[4]", NULL},
-    {"embed_pool %8, %11 {kind=\"sum\"} : f32[4]", "embed_pool: operand 1: expected ids of a list, found id<10>"},
+    {"embed_pool %8, %11 {kind=\"sum\"} : f32[4]",
+     "embed_pool: operand 1: expected ids of a list, found id<10>"},
     {"embed_pool %9, %11 {kind=\"max\"} : f32[4]", "embed_pool: expected kind sum or mean, found 'max'"},
     {"fetch %8, %9 {w=t} : f32[@t,4]", NULL},
     {"fetch %10 {w=t} : f32[@t,4]", "fetch: expected ids below the table's 10 rows, found id<11>[~g]"},
@@ -145,12 +153,16 @@ static const Case cases[] = {
     {"dense_grad %8, %26 {w=t, kinds=[0]} : step f32[10,4]", NULL},
     {"dense_grad %8, %14 {w=t, kinds=[1]} : step f32[10,4]",
      "dense_grad: operand 1: expected ids of a list for a pooled gradient, found id<10>"},
-    {"dense_grad %8, %14, %9 {w=t, kinds=[0]} : step f32[10,4]", "dense_grad: expected pairs of id and gradient, found 3 operands"},
-    {"dense_grad %8, %22 {w=t, kinds=[0]} : step f32[10,4]", "dense_grad: operand 2: expected f32[4], found f32[5]"},
-    {"dense_grad %8, %14 {w=t, kinds=[0, 0]} : step f32[10,4]", "dense_grad: expected 1 kinds, one a pair, found 2"},
+    {"dense_grad %8, %14, %9 {w=t, kinds=[0]} : step f32[10,4]",
+     "dense_grad: expected pairs of id and gradient, found 3 operands"},
+    {"dense_grad %8, %22 {w=t, kinds=[0]} : step f32[10,4]",
+     "dense_grad: operand 2: expected f32[4], found f32[5]"},
+    {"dense_grad %8, %14 {w=t, kinds=[0, 0]} : step f32[10,4]",
+     "dense_grad: expected 1 kinds, one a pair, found 2"},
     {"dense_grad %8, %14 {w=t, kinds=[3]} : step f32[10,4]", "dense_grad: expected kind 0, 1 or 2, found 3"},
     {"row_grad %9, %14 {w=t, kinds=[1]} : f32[@t,4]", NULL},
-    {"row_grad %8, %15 {w=t, kinds=[0]} : f32[@t,4]", "row_grad: operand 2: expected a gradient a row, found f32[~h,4]"},
+    {"row_grad %8, %15 {w=t, kinds=[0]} : f32[@t,4]",
+     "row_grad: operand 2: expected a gradient a row, found f32[~h,4]"},
 
     /* elementwise: one rule; each op has a right line below, in test_elementwise */
     {"add %14, %13 : f32[4]", NULL},
@@ -160,11 +172,12 @@ static const Case cases[] = {
     {"add %17, %13 : f32[@t,4]", NULL},
     {"add %18, %13 : step f32[4]", NULL},
     {"add %24, %28 : f32[~g,11,1]", NULL},
-    {"add %14, %22 : f32[4]", "add: shapes don't match: expected equal sizes (or 1), found 4 and 5 in f32[4] and f32[5]"},
+    {"add %14, %22 : f32[4]",
+     "add: shapes don't match: expected equal sizes (or 1), found 4 and 5 in f32[4] and f32[5]"},
     {"add %14, %0 : f32[4]", "add: operand 2: expected f32, found str"},
     {"relu %8 : f32[1]", "relu: expected f32, found id<10>"},
-    {"add %7, %28 : f32[~h,1]",
-     "add: expected values along one list, found one along list column 'hs' (axis 'h') and one along list column 'g'"},
+    {"add %7, %28 : f32[~h,1]", "add: expected values along one list, found one along list column 'hs' (axis "
+                                "'h') and one along list column 'g'"},
     {"add %17, %14 : f32[@t,4]",
      "add: a value a unique row of a table (f32[@t,4]) doesn't meet one a row or position (f32[4])"},
     {"add %15, %17 : f32[@t,4]",
@@ -180,10 +193,11 @@ static const Case cases[] = {
     /* movement */
     {"concat %14, %13, %2, %18 {axis=0} : f32[10]", NULL},
     {"concat %15, %14 {axis=0} : f32[~h,8]", NULL},
-    {"concat %14, %19 {axis=0} : f32[8]", "concat: part 2: expected the sizes of f32[4] but for axis 0, found f32[2,2]"},
+    {"concat %14, %19 {axis=0} : f32[8]",
+     "concat: part 2: expected the sizes of f32[4] but for axis 0, found f32[2,2]"},
     {"concat %14, %14 {axis=1} : f32[8]", "concat: expected an axis from 0 to 0, found 1"},
-    {"concat %7, %28 {axis=0} : f32[~h,2]",
-     "concat: expected values along one list, found one along list column 'hs' (axis 'h') and one along list column 'g'"},
+    {"concat %7, %28 {axis=0} : f32[~h,2]", "concat: expected values along one list, found one along list "
+                                            "column 'hs' (axis 'h') and one along list column 'g'"},
     {"slice %14 {axis=0, begin=1, end=3} : f32[2]", NULL},
     {"slice %14 {axis=0, begin=2, end=2} : f32[1]", "slice: expected a range within 0:4, found 2:2"},
     {"slice %14 {axis=0, begin=0, end=5} : f32[5]", "slice: expected a range within 0:4, found 0:5"},
@@ -198,12 +212,15 @@ static const Case cases[] = {
     {"gather %14 {axis=0, indices=[4]} : f32[1]", "gather: expected an index from 0 to 3, found 4"},
     {"gather %14 {axis=0, indices=[]} : f32[1]", "gather: expected at least one index, found none"},
     {"scatter_add %14 {axis=0, indices=[0, 0, 6, 1], size=7} : f32[7]", NULL},
-    {"scatter_add %14 {axis=0, indices=[0], size=7} : f32[7]", "scatter_add: expected 4 indices, one an element, found 1"},
-    {"scatter_add %14 {axis=0, indices=[0, 1, 2, 7], size=7} : f32[7]", "scatter_add: expected an index from 0 to 6, found 7"},
+    {"scatter_add %14 {axis=0, indices=[0], size=7} : f32[7]",
+     "scatter_add: expected 4 indices, one an element, found 1"},
+    {"scatter_add %14 {axis=0, indices=[0, 1, 2, 7], size=7} : f32[7]",
+     "scatter_add: expected an index from 0 to 6, found 7"},
     {"broadcast %2 {shape=[3, 4]} : f32[3,4]", NULL},
     {"broadcast %14 {shape=[4], axis=h} : f32[~h,4]", NULL},
     {"broadcast %13 {shape=[2, 4], axis=g} : f32[~g,2,4]", NULL},
-    {"broadcast %15 {shape=[4], axis=h} : f32[~h,4]", "broadcast: expected a value a row to repeat along a list, found f32[~h,4]"},
+    {"broadcast %15 {shape=[4], axis=h} : f32[~h,4]",
+     "broadcast: expected a value a row to repeat along a list, found f32[~h,4]"},
     {"broadcast %14 {shape=[8]} : f32[8]", "broadcast: expected sizes that stretch to f32[8], found f32[4]"},
 
     /* reductions */
@@ -236,19 +253,24 @@ static const Case cases[] = {
     {"matmul %30, %19 {ta=0, tb=0} : f32[~h,2,2]", NULL},
     {"matmul %29, %12 {ta=0, tb=1} : always f32[2,2,4]", NULL},
     {"matmul %12, %25 {ta=1, tb=0} : step f32[5,5]", NULL},
-    {"matmul %14, %12 {ta=0, tb=1} : f32[4]", "matmul: expected equal inner sizes, found 4 and 5 in f32[4] and always f32[4,5]"},
-    {"matmul %14, %14 {ta=0, tb=0} : f32[4]", "matmul: operand 2: expected at least 2 dimensions, found f32[4]"},
-    {"matmul %14, %19 {ta=0, tb=0} : f32[4]",
-     "matmul: operand 1: expected at least 2 dimensions, as the matrix isn't shared by all rows, found f32[4]"},
-    {"matmul %14, %12 {ta=1, tb=0} : f32[4]", "matmul: operand 1: expected 2 dimensions to swap, found f32[4]"},
+    {"matmul %14, %12 {ta=0, tb=1} : f32[4]",
+     "matmul: expected equal inner sizes, found 4 and 5 in f32[4] and always f32[4,5]"},
+    {"matmul %14, %14 {ta=0, tb=0} : f32[4]",
+     "matmul: operand 2: expected at least 2 dimensions, found f32[4]"},
+    {"matmul %14, %19 {ta=0, tb=0} : f32[4]", "matmul: operand 1: expected at least 2 dimensions, as the "
+                                              "matrix isn't shared by all rows, found f32[4]"},
+    {"matmul %14, %12 {ta=1, tb=0} : f32[4]",
+     "matmul: operand 1: expected 2 dimensions to swap, found f32[4]"},
     {"matmul %29, %29 {ta=0, tb=1} : always f32[2,2,2]", NULL},
-    {"matmul %19, %29 {ta=0, tb=0} : f32[2,2,5]", "matmul: expected equal leading sizes, found f32[2,2] and always f32[2,2,5]"},
+    {"matmul %19, %29 {ta=0, tb=0} : f32[2,2,5]",
+     "matmul: expected equal leading sizes, found f32[2,2] and always f32[2,2,5]"},
     {"matmul %14, %12 {ta=2, tb=0} : f32[4]", "expected a whole number from 0 to 1, found 2"},
     {"matmul_grad_w %15, %15 : step f32[4,4]", NULL},
     {"matmul_grad_w %14, %18 : step f32[4,1]", NULL},
     {"matmul_grad_w %13, %18 : step f32[4,1]",
      "matmul_grad_w: expected a value a row or position, found always f32[4] and step f32[1]"},
-    {"matmul_grad_w %14, %19 : step f32[4,2]", "matmul_grad_w: expected equal sizes but for the last, found f32[4] and f32[2,2]"},
+    {"matmul_grad_w %14, %19 : step f32[4,2]",
+     "matmul_grad_w: expected equal sizes but for the last, found f32[4] and f32[2,2]"},
 
     /* batch normalisation */
     {"batchnorm %15, %13, %13, %13, %13 {eps=0.001, momentum=0.99} : f32[~h,4]", NULL},
@@ -259,9 +281,11 @@ static const Case cases[] = {
     {"bn_stats %19 : step f32[2,2]", NULL},
     {"bn_stats %8 : step f32[2,2]", "bn_stats: expected f32, found id<10>"},
     {"bn_norm %14, %21, %13, %13 {eps=0.001} : f32[4]", NULL},
-    {"bn_norm %14, %13, %13, %13 {eps=0.001} : f32[4]", "bn_norm: operand 2: expected always f32[2,4], found always f32[4]"},
+    {"bn_norm %14, %13, %13, %13 {eps=0.001} : f32[4]",
+     "bn_norm: operand 2: expected always f32[2,4], found always f32[4]"},
     {"bn_grad_sums %14, %21, %14 {eps=0.001} : step f32[2,4]", NULL},
-    {"bn_grad_sums %14, %21, %15 {eps=0.001} : step f32[2,4]", "bn_grad_sums: operand 3: expected f32[4], found f32[~h,4]"},
+    {"bn_grad_sums %14, %21, %15 {eps=0.001} : step f32[2,4]",
+     "bn_grad_sums: operand 3: expected f32[4], found f32[~h,4]"},
     {"bn_grad %14, %21, %13, %21, %26 {eps=0.001} : f32[4]", NULL},
     {"bn_grad %14, %21, %14, %21, %14 {eps=0.001} : f32[4]",
      "bn_grad: operand 3: expected a value that lives always or a step, found f32[4]"},
@@ -272,10 +296,12 @@ static const Case cases[] = {
     {"update %26 {w=w} : none", "update: expected step f32[4,5], found step f32[4]"},
     {"update %26 {w=fixed} : none", "update: weight 'fixed' has no optimizer"},
     {"update %14 {w=v} : none", "update: expected a value that lives always or a step, found f32[4]"},
-    {"update %26, %2 {w=v} : none", "update: operand 2: expected a value that lives always or a step, found f32[1]"},
+    {"update %26, %2 {w=v} : none",
+     "update: operand 2: expected a value that lives always or a step, found f32[1]"},
     {"update_touched %27, %8, %9 {w=t, scaled=0} : none", NULL},
     {"update_touched %27, %18, %8 {w=t, scaled=1} : none", NULL},
-    {"update_touched %27, %18 {w=t, scaled=1} : none", "update_touched: expected ids of the touched rows, found none"},
+    {"update_touched %27, %18 {w=t, scaled=1} : none",
+     "update_touched: expected ids of the touched rows, found none"},
     {"update_touched %27, %10 {w=t, scaled=0} : none",
      "update_touched: expected ids below the table's 10 rows, found id<11>[~g]"},
     {"update_rows %17, %18 {w=t} : none", NULL},
@@ -283,7 +309,8 @@ static const Case cases[] = {
     {"bn_update %21 {mean=fixed, var=var, momentum=0.99} : none", NULL},
     {"bn_update %21 {mean=fixed, var=var5, momentum=0.99} : none",
      "bn_update: expected running mean and variance of one size, found 'fixed' and 'var5'"},
-    {"bn_update %25 {mean=fixed, var=var, momentum=0.99} : none", "bn_update: expected step f32[2,4], found step f32[4,5]"},
+    {"bn_update %25 {mean=fixed, var=var, momentum=0.99} : none",
+     "bn_update: expected step f32[2,4], found step f32[4,5]"},
 
     /* roots */
     {"predict %2 {name=\"q\"} : none", NULL},
@@ -294,14 +321,21 @@ static const Case cases[] = {
     {"metric %2, %3 {kind=\"auc\", name=\"p\", where=0, by=0} : none", NULL},
     {"metric %2, %3 {kind=\"f1\", name=\"p\", where=0, by=0} : none",
      "metric: expected kind auc, gauc, logloss, pcoc or accuracy, found 'f1'"},
-    {"metric %2, %3 {kind=\"gauc\", name=\"p\", where=0, by=0} : none", "metric: expected `by` with gauc and only there"},
-    {"metric %2, %3 {kind=\"auc\", name=\"p\", where=1, by=0} : none", "metric: expected 3 operands, found 2"},
-    {"metric %2, %3, %2 {kind=\"gauc\", name=\"p\", where=0, by=1} : none", "metric: expected a key as `by`, found f32[1]"},
-    {"metric %2, %14 {kind=\"auc\", name=\"p\", where=0, by=0} : none", "metric: expected f32[1] a row as label, found f32[4]"},
+    {"metric %2, %3 {kind=\"gauc\", name=\"p\", where=0, by=0} : none",
+     "metric: expected `by` with gauc and only there"},
+    {"metric %2, %3 {kind=\"auc\", name=\"p\", where=1, by=0} : none",
+     "metric: expected 3 operands, found 2"},
+    {"metric %2, %3, %2 {kind=\"gauc\", name=\"p\", where=0, by=1} : none",
+     "metric: expected a key as `by`, found f32[1]"},
+    {"metric %2, %14 {kind=\"auc\", name=\"p\", where=0, by=0} : none",
+     "metric: expected f32[1] a row as label, found f32[4]"},
 
     /* regions */
-    {"fused %14 {kind=\"chain\"} : f32[4] {\n    %100 = arg {index=0} : f32[4]\n    %101 = relu %100 : f32[4]\n  }", NULL},
-    {"fused %14 {kind=\"chain\"} : f32[5] {\n    %100 = arg {index=0} : f32[4]\n  }", "expected type f32[4] of fused, found f32[5]"},
+    {"fused %14 {kind=\"chain\"} : f32[4] {\n    %100 = arg {index=0} : f32[4]\n    %101 = relu %100 : "
+     "f32[4]\n  }",
+     NULL},
+    {"fused %14 {kind=\"chain\"} : f32[5] {\n    %100 = arg {index=0} : f32[4]\n  }",
+     "expected type f32[4] of fused, found f32[5]"},
     {"fused %14 {kind=\"chain\"} : f32[4]", "fused: expected a body, found none"},
     {"fused %14 {kind=\"loop\"} : f32[4] {\n    %100 = arg {index=0} : f32[4]\n  }",
      "fused: expected kind chain or product, found 'loop'"},
@@ -362,8 +396,9 @@ static void test_elementwise(void **state) {
         for (int bad = 0; bad < 2; bad++) {
             Fx fx = fx_new();
             bool binary = ir_ops[op].min_in == 2;
-            const char *line = arena_printf(fx.arena, "%s %s%s : %s", ir_ops[op].text, operands[binary + 2 * bad], attrs,
-                                            binary ? "f32[~h,4]" : "f32[4]");
+            const char *line =
+                arena_printf(fx.arena, "%s %s%s : %s", ir_ops[op].text, operands[binary + 2 * bad], attrs,
+                             binary ? "f32[~h,4]" : "f32[4]");
             IrProgram *p = read_line(&fx, line);
             if ((p == NULL) != (bad == 1)) fail_msg("%s: %s", line, fx_messages(&fx));
             if (bad) assert_non_null(strstr(fx_messages(&fx), "expected f32, found str"));
@@ -385,10 +420,13 @@ static void test_every_op_is_covered(void **state) {
             const char *line = cases[i].line;
             bool inside = op == OP_ARG && strstr(line, "= arg ");
             if (!inside && (strncmp(line, ir_ops[op].text, n) != 0 || line[n] != ' ')) continue;
-            if (cases[i].error) wrong++;
-            else right++;
+            if (cases[i].error)
+                wrong++;
+            else
+                right++;
         }
-        if (!right || !wrong) fail_msg("op %s has %d right and %d wrong lines", ir_ops[op].text, right, wrong);
+        if (!right || !wrong)
+            fail_msg("op %s has %d right and %d wrong lines", ir_ops[op].text, right, wrong);
     }
 }
 
