@@ -41,9 +41,12 @@ static void put_string(const AstExpr *e, int indent, FILE *out) {
     fprintf(out, "%*sstring \"", indent * 2, "");
     for (size_t i = 0; i < e->string.n; i++) {
         unsigned char c = (unsigned char)e->string.s[i];
-        if (c == '"' || c == '\\') fprintf(out, "\\%c", c);
-        else if (c < 0x20 || c == 0x7F) fprintf(out, "\\x%02x", c);
-        else fputc(c, out);
+        if (c == '"' || c == '\\')
+            fprintf(out, "\\%c", c);
+        else if (c < 0x20 || c == 0x7F)
+            fprintf(out, "\\x%02x", c);
+        else
+            fputc(c, out);
     }
     fprintf(out, "\" @%u:%u-%u:%u\n", e->span.line, e->span.col, e->span.end_line, e->span.end_col);
 }
@@ -92,7 +95,8 @@ static void put_expr(const AstExpr *e, int indent, FILE *out) {
         break;
     case EX_UNARY:
     case EX_BINARY:
-        line(out, indent, e->span, "%s %s", e->kind == EX_UNARY ? "unary" : "binary", operator_text(e->op.op));
+        line(out, indent, e->span, "%s %s", e->kind == EX_UNARY ? "unary" : "binary",
+             operator_text(e->op.op));
         put_expr(e->op.a, indent + 1, out);
         if (e->op.b) put_expr(e->op.b, indent + 1, out);
         break;
@@ -143,8 +147,10 @@ static void put_layer(const AstStmt *s, int indent, FILE *out) {
         line(out, indent + 1, q->span, "parameter %s", q->name);
         if (q->initial) put_expr(q->initial, indent + 2, out);
     }
-    if (s->layer.expr) put_expr(s->layer.expr, indent + 1, out);
-    else put_block(&s->layer.body, indent + 1, out);
+    if (s->layer.expr)
+        put_expr(s->layer.expr, indent + 1, out);
+    else
+        put_block(&s->layer.body, indent + 1, out);
 }
 
 static void put_branch(const AstStmt *s, int indent, FILE *out) {
@@ -171,7 +177,8 @@ static void put_stmt(const AstStmt *s, int indent, FILE *out) {
     case ST_BIND: put_valued(s, "bind", indent, out); break;
     case ST_UNPACK:
         line(out, indent, s->span, "unpack");
-        for (int i = 0; i < s->unpack.n; i++) line(out, indent + 1, s->unpack.spans[i], "to %s", s->unpack.names[i]);
+        for (int i = 0; i < s->unpack.n; i++)
+            line(out, indent + 1, s->unpack.spans[i], "to %s", s->unpack.names[i]);
         put_expr(s->unpack.value, indent + 1, out);
         break;
     case ST_FOR:

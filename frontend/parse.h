@@ -11,13 +11,13 @@
 enum { PARSE_MAX_NAME = 255, PARSE_MAX_NUMBER = 400 /* bytes of one name, of one number */ };
 
 typedef struct {
-    int kind;         /* of grammar.h */
+    int kind; /* of grammar.h */
     Span span;
     const char *text; /* in the file's text */
     size_t len;
-    bool newline;     /* a newline stands between it and the token before */
-    double number;    /* NUMBER */
-    const char *s;    /* NAME and keywords: the word; STRING: its bytes after escapes */
+    bool newline;  /* a newline stands between it and the token before */
+    double number; /* NUMBER */
+    const char *s; /* NAME and keywords: the word; STRING: its bytes after escapes */
     size_t n;
 } Token;
 
@@ -40,18 +40,18 @@ typedef struct Parser {
 
     /* scanner */
     void *scanner;
-    const char *text;  /* the whole file */
+    const char *text;   /* the whole file */
     uint32_t line, col; /* of the next byte */
     Token scanned;
 
     /* token filter */
     Token ahead[2]; /* raw tokens already read */
     int n_ahead;
-    Token last;     /* handed to the grammar last */
-    Token before;   /* the one before it */
-    bool at_start;  /* the next token opens a statement */
+    Token last;       /* handed to the grammar last */
+    Token before;     /* the one before it */
+    bool at_start;    /* the next token opens a statement */
     bool last_opened; /* p->last opened one */
-    bool recovering; /* after an error: skip to the end of the statement */
+    bool recovering;  /* after an error: skip to the end of the statement */
     BracketFrame frames[AST_MAX_NESTING + 1];
     int n_frames;
     int depth, unary_run; /* nesting of brackets and unary operators; unary operators just before */
@@ -67,7 +67,7 @@ void scanner_next(Parser *p, Token *out); /* kind YYEOF at the end, YYerror afte
 
 /* ---- tokens.c ---- */
 const Token *tokens_next(Parser *p);
-void tokens_recover(Parser *p); /* the grammar met an error at p->last */
+void tokens_recover(Parser *p);      /* the grammar met an error at p->last */
 const Token *tokens_peek(Parser *p); /* the raw token behind p->last */
 
 /* ---- syntax_error.c ---- */
@@ -75,19 +75,53 @@ const Token *tokens_peek(Parser *p); /* the raw token behind p->last */
 void syntax_error(Parser *p, const char *const *expected, int n);
 
 /* ---- parse_build.c ---- */
-typedef struct { AstExpr **v; int n, cap; } ExprList;
-typedef struct { AstArg *v; int n, cap; bool written; /* the brackets stand there */ } ArgList;
-typedef struct { AstFor *v; int n, cap; } ForList;
-typedef struct { AstParamDecl *v; int n, cap; } ParamList;
-typedef struct { AstStmt **v; int n, cap; } StmtList;
-typedef struct { AstColumn *v; int n, cap; } ColumnList;
-typedef struct { const char **v; int n, cap; Span *spans; int n_spans, cap_spans; } NameList;
-typedef struct { const char *s; Span span; } Word;
-typedef struct { Word word; ArgList args; Span span; } ColumnOption;
-typedef struct { ColumnOption *v; int n, cap; } OptionList;
+typedef struct {
+    AstExpr **v;
+    int n, cap;
+} ExprList;
+typedef struct {
+    AstArg *v;
+    int n, cap;
+    bool written; /* the brackets stand there */
+} ArgList;
+typedef struct {
+    AstFor *v;
+    int n, cap;
+} ForList;
+typedef struct {
+    AstParamDecl *v;
+    int n, cap;
+} ParamList;
+typedef struct {
+    AstStmt **v;
+    int n, cap;
+} StmtList;
+typedef struct {
+    AstColumn *v;
+    int n, cap;
+} ColumnList;
+typedef struct {
+    const char **v;
+    int n, cap;
+    Span *spans;
+    int n_spans, cap_spans;
+} NameList;
+typedef struct {
+    const char *s;
+    Span span;
+} Word;
+typedef struct {
+    Word word;
+    ArgList args;
+    Span span;
+} ColumnOption;
+typedef struct {
+    ColumnOption *v;
+    int n, cap;
+} OptionList;
 
 void parse_stop(Parser *p, Span at, const char *hint, const char *message); /* reports, then stops */
-void build_count(Parser *p, Span at);                                      /* one more node or list entry */
+void build_count(Parser *p, Span at);                                       /* one more node or list entry */
 Span span_join(Span from, Span to);
 AstExpr *build_expr(Parser *p, AstExprKind kind, Span span);
 AstExpr *build_name(Parser *p, Word w);

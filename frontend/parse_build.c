@@ -166,8 +166,8 @@ static int find(const char *const *words, int n, const char *s) {
 
 static AstExpr *one_text(Parser *p, const ColumnOption *o) {
     if (o->args.n == 1 && !o->args.v[0].name) return o->args.v[0].value;
-    diag_error(p->d, o->span, NULL, "expected one value in the brackets of '%s', found %d%s", o->word.s, o->args.n,
-               o->args.n == 1 ? " with a name" : "");
+    diag_error(p->d, o->span, NULL, "expected one value in the brackets of '%s', found %d%s", o->word.s,
+               o->args.n, o->args.n == 1 ? " with a name" : "");
     return NULL;
 }
 
@@ -182,7 +182,8 @@ static void set_option(Parser *p, AstColumn *c, const ColumnOption *o, int which
     case 1: c->positive = one_text(p, o); break;
     case 2:
         c->negative = one_text(p, o);
-        if (!c->positive) diag_error(p->d, o->word.span, "positive(…) comes first", "'negative' without 'positive'");
+        if (!c->positive)
+            diag_error(p->d, o->word.span, "positive(…) comes first", "'negative' without 'positive'");
         break;
     case 3: c->from = one_text(p, o); break;
     }
@@ -193,7 +194,8 @@ static void check_kind(Parser *p, const AstColumn *c, ArgList args, Span args_sp
         const char *hint = diag_did_you_mean(p->d, c->kind, kinds, N_KINDS);
         if (find(options_in_order, N_OPTIONS, c->kind) >= 0)
             hint = arena_printf(p->a, "the kind comes first, as in %s string list(\";\")", c->name);
-        diag_error(p->d, c->kind_span, hint, "unknown kind '%s', expected label, string, int, float or skip", c->kind);
+        diag_error(p->d, c->kind_span, hint, "unknown kind '%s', expected label, string, int, float or skip",
+                   c->kind);
     } else if (args.written && strcmp(c->kind, "skip")) {
         diag_error(p->d, args_span, NULL, "the kind '%s' takes no arguments, only 'skip' does", c->kind);
     }
@@ -202,8 +204,14 @@ static void check_kind(Parser *p, const AstColumn *c, ArgList args, Span args_sp
 AstColumn build_column(Parser *p, Span span, Word name, Word kind, ArgList args, OptionList options,
                        AstExpr *initial) {
     build_count(p, span);
-    AstColumn c = {.name = name.s, .span = span, .name_span = name.span, .kind = kind.s, .kind_span = kind.span,
-                   .skip_args = args.v, .n_skip_args = args.n, .initial = initial};
+    AstColumn c = {.name = name.s,
+                   .span = span,
+                   .name_span = name.span,
+                   .kind = kind.s,
+                   .kind_span = kind.span,
+                   .skip_args = args.v,
+                   .n_skip_args = args.n,
+                   .initial = initial};
     check_kind(p, &c, args, kind.span);
     int last = -1;
     for (int i = 0; i < options.n; i++) {
@@ -211,12 +219,13 @@ AstColumn build_column(Parser *p, Span span, Word name, Word kind, ArgList args,
         int which = find(options_in_order, N_OPTIONS, o->word.s);
         if (which < 0)
             diag_error(p->d, o->word.span, diag_did_you_mean(p->d, o->word.s, options_in_order, N_OPTIONS),
-                       "unknown option '%s' of a column, expected list, positive, negative or from", o->word.s);
+                       "unknown option '%s' of a column, expected list, positive, negative or from",
+                       o->word.s);
         else if (which == last)
             diag_error(p->d, o->word.span, NULL, "'%s' given twice", o->word.s);
         else if (which < last)
-            diag_error(p->d, o->word.span, "the order is list positive negative from", "'%s' must stand before '%s'",
-                       o->word.s, options_in_order[last]);
+            diag_error(p->d, o->word.span, "the order is list positive negative from",
+                       "'%s' must stand before '%s'", o->word.s, options_in_order[last]);
         else
             set_option(p, &c, o, which);
         if (which > last) last = which;

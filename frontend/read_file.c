@@ -25,9 +25,12 @@ const char *frontend_read_file(Arena *a, Diag *d, const char *path, size_t *size
     if (fd < 0) return fail(d, path, strerror(errno));
     struct stat st;
     const char *result = NULL;
-    if (fstat(fd, &st) != 0) result = fail(d, path, strerror(errno));
-    else if (S_ISDIR(st.st_mode)) result = fail(d, path, "expected a file, found a directory");
-    else if (S_ISREG(st.st_mode) && st.st_size > LIMIT) result = too_large(a, d, path, st.st_size);
+    if (fstat(fd, &st) != 0)
+        result = fail(d, path, strerror(errno));
+    else if (S_ISDIR(st.st_mode))
+        result = fail(d, path, "expected a file, found a directory");
+    else if (S_ISREG(st.st_mode) && st.st_size > LIMIT)
+        result = too_large(a, d, path, st.st_size);
     else {
         /* pipes tell no size, and a file may grow: read until the end, whatever fstat said */
         size_t cap = S_ISREG(st.st_mode) ? (size_t)st.st_size + 1 : 1 << 16, n = 0;

@@ -21,22 +21,44 @@ static bool in_columns(const Parser *p) {
     return p->stmt_frames > 0 && p->frames[p->stmt_frames - 1].stmt_kind == INPUT;
 }
 
-static bool is_name(const Token *t, const char *word) { return t->s && t->kind != STRING && !strcmp(t->s, word); }
+static bool is_name(const Token *t, const char *word) {
+    return t->s && t->kind != STRING && !strcmp(t->s, word);
+}
 
 static bool is_reserved(int kind) {
     switch (kind) {
-    case FOR: case IN: case IF: case ELSE: case RETURN: case TRUE_: case FALSE_: case NONE: case AND: case OR:
-    case NOT:
-        return true;
+    case FOR:
+    case IN:
+    case IF:
+    case ELSE:
+    case RETURN:
+    case TRUE_:
+    case FALSE_:
+    case NONE:
+    case AND:
+    case OR:
+    case NOT: return true;
     }
     return false;
 }
 
 static bool is_operator(int kind) {
     switch (kind) {
-    case OR: case AND: case LT: case LE: case GT: case GE: case EQ: case NE: case CONCAT: case '+': case '-':
-    case '*': case '/': case '%': case '@':
-        return true;
+    case OR:
+    case AND:
+    case LT:
+    case LE:
+    case GT:
+    case GE:
+    case EQ:
+    case NE:
+    case CONCAT:
+    case '+':
+    case '-':
+    case '*':
+    case '/':
+    case '%':
+    case '@': return true;
     }
     return false;
 }
@@ -47,7 +69,8 @@ static bool found_end_of_file(const Token *t) {
 
 /* What may follow, a handful of descriptions at most. */
 static int describe_expected(const Expected *e, const char *out[], int most) {
-    static const char *const single[] = {"','", "'='", "')'", "']'", "'{'", "'('", "'}'", "'for'", "'in'", "'if'",
+    static const char *const single[] = {"','",      "'='",    "')'",         "']'",        "'{'",
+                                         "'('",      "'}'",    "'for'",       "'in'",       "'if'",
                                          "'beside'", "string", "end of line", "end of file"};
     const Parser *p = e->p;
     int n = 0;
@@ -68,9 +91,11 @@ static int describe_expected(const Expected *e, const char *out[], int most) {
     } else if (value) {
         out[n++] = "a value";
     } else if (expects(e, "name") && !expects(e, "end of line")) {
-        bool kind = in_columns(p) && p->last.kind != STRING && p->before.span.line == p->last.span.line && !operators;
-        out[n++] = kind && p->n_frames == p->stmt_frames ? "the column's kind (label, string, int, float or skip)"
-                                                         : "a name";
+        bool kind =
+            in_columns(p) && p->last.kind != STRING && p->before.span.line == p->last.span.line && !operators;
+        out[n++] = kind && p->n_frames == p->stmt_frames
+                       ? "the column's kind (label, string, int, float or skip)"
+                       : "a name";
     }
     if (statement) return n;
     for (size_t i = 0; i < sizeof single / sizeof *single; i++) {
@@ -100,7 +125,9 @@ static const char *describe_found(Parser *p, const Token *t) {
 /* ---- hints ---- */
 
 static const char *foreign_word(const Token *t) {
-    static const struct { const char *word, *hint; } hints[] = {
+    static const struct {
+        const char *word, *hint;
+    } hints[] = {
         {"def", "a layer is written 'layer f(x) = …' or 'layer f(x) { … return … }'"},
         {"lambda", "a layer is written 'layer f(x) = …' or 'layer f(x) { … return … }'"},
         {"fn", "a layer is written 'layer f(x) = …' or 'layer f(x) { … return … }'"},
@@ -109,8 +136,10 @@ static const char *foreign_word(const Token *t) {
         {"class", "a layer is written 'layer f(x) = …' or 'layer f(x) { … return … }'"},
         {"elif", "write else { if … { … } }"},
         {"while", "there is no 'while': for i in range(n) { … }"},
-        {"let", "a name is bound by 'x = …'"}, {"var", "a name is bound by 'x = …'"},
-        {"const", "a name is bound by 'x = …'"}, {"auto", "a name is bound by 'x = …'"},
+        {"let", "a name is bound by 'x = …'"},
+        {"var", "a name is bound by 'x = …'"},
+        {"const", "a name is bound by 'x = …'"},
+        {"auto", "a name is bound by 'x = …'"},
         {"from", "a file is brought in by 'import \"file.ctr\"'"},
         {"beside", "'beside' stands on the line of the '}' before it"},
     };
@@ -141,7 +170,9 @@ static const char *bracket_hint(Parser *p, const Expected *e, const Token *t) {
     if (closer && !f)
         return arena_printf(p->a, "no '%c' is open here", t->kind == ')' ? '(' : t->kind == ']' ? '[' : '{');
     if (!f) return NULL;
-    if (f->kind == '{' ? !found_end_of_file(t) && !closer : !(closer || t->newline || t->kind == YYEOF || t->kind == '{' || t->kind == ';')) return NULL;
+    if (f->kind == '{' ? !found_end_of_file(t) && !closer
+                       : !(closer || t->newline || t->kind == YYEOF || t->kind == '{' || t->kind == ';'))
+        return NULL;
     if (!expects(e, f->kind == '(' ? "')'" : f->kind == '[' ? "']'" : "'}'") && t->kind != YYEOF) return NULL;
     return arena_printf(p->a, "the '%c' of line %u is still open", f->kind, f->span.line);
 }
@@ -152,11 +183,11 @@ static const char *statement_hint(Parser *p, const Expected *e) {
     if (before->kind == IMPORT && t->kind == NAME) return arena_printf(p->a, "write import \"%s.ctr\"", t->s);
     if ((before->kind == ENABLE || before->kind == DISABLE) && t->kind == NAME)
         return "the name of a pass stands in double quotes";
-    if (p->stmt_kind == LAYER && before->kind == NAME && expects(e, "'('")) return "a layer has brackets: layer f(x) = …";
+    if (p->stmt_kind == LAYER && before->kind == NAME && expects(e, "'('"))
+        return "a layer has brackets: layer f(x) = …";
     if (p->stmt_kind == INPUT && before->kind == NAME && expects(e, "'('") && !in_columns(p))
         return arena_printf(p->a, "write input %s() { … }", before->s);
-    if (in_columns(p) && t->kind == NAME && expects(e, "'+'"))
-        return "'= constant' stands last in a column";
+    if (in_columns(p) && t->kind == NAME && expects(e, "'+'")) return "'= constant' stands last in a column";
     if (p->stmt_kind == PARAM && before->kind == NAME && expects(e, "'='") && t->kind == END)
         return "a param has a default: param lr = 0.001";
     return NULL;
@@ -191,6 +222,7 @@ void syntax_error(Parser *p, const char *const *expected, int n) {
         return;
     }
     const char *list = words[0];
-    for (int i = 1; i < k; i++) list = arena_printf(p->a, "%s%s%s", list, i == k - 1 ? " or " : ", ", words[i]);
+    for (int i = 1; i < k; i++)
+        list = arena_printf(p->a, "%s%s%s", list, i == k - 1 ? " or " : ", ", words[i]);
     diag_error(p->d, p->last.span, hint, "expected %s, found %s", list, found);
 }

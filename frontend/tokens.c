@@ -29,9 +29,26 @@ static Token take(Parser *p) {
 /* A newline after such a token counts for nothing. */
 static bool continues(int kind) {
     switch (kind) {
-    case PIPE: case OR: case AND: case NOT: case LT: case LE: case GT: case GE: case EQ: case NE: case CONCAT:
-    case '+': case '-': case '*': case '/': case '%': case '@': case ',': case '=': case '{':
-        return true;
+    case PIPE:
+    case OR:
+    case AND:
+    case NOT:
+    case LT:
+    case LE:
+    case GT:
+    case GE:
+    case EQ:
+    case NE:
+    case CONCAT:
+    case '+':
+    case '-':
+    case '*':
+    case '/':
+    case '%':
+    case '@':
+    case ',':
+    case '=':
+    case '{': return true;
     }
     return false;
 }
@@ -97,17 +114,23 @@ static void count_unary(Parser *p, const Token *t) {
 
 static void track(Parser *p, const Token *t) {
     switch (t->kind) {
-    case '(': case '[': case '{': open_bracket(p, t); break;
-    case ')': case ']': case '}': close_bracket(p, t->kind); break;
+    case '(':
+    case '[':
+    case '{': open_bracket(p, t); break;
+    case ')':
+    case ']':
+    case '}': close_bracket(p, t->kind); break;
     default: count_unary(p, t);
     }
 }
 
 static int statement_word(const char *s) {
-    static const struct { const char *word; int kind; } words[] = {
-        {"model", MODEL}, {"param", PARAM}, {"input", INPUT}, {"import", IMPORT}, {"layer", LAYER},
-        {"predict", PREDICT}, {"loss", LOSS}, {"metric", METRIC}, {"optimizer", OPTIMIZER}, {"train", TRAIN},
-        {"enable", ENABLE}, {"disable", DISABLE}};
+    static const struct {
+        const char *word;
+        int kind;
+    } words[] = {{"model", MODEL},         {"param", PARAM},     {"input", INPUT},   {"import", IMPORT},
+                 {"layer", LAYER},         {"predict", PREDICT}, {"loss", LOSS},     {"metric", METRIC},
+                 {"optimizer", OPTIMIZER}, {"train", TRAIN},     {"enable", ENABLE}, {"disable", DISABLE}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcmp(words[i].word, s)) return words[i].kind;
     return NAME;
@@ -129,8 +152,10 @@ static const Token *end_statement(Parser *p, const Token *t) {
         end.span = (Span){s.file, s.end_line, s.end_col, s.end_line, s.end_col + 1};
         end.len = 0;
     }
-    if (t->kind == YYEOF) end.text = "";
-    else if (by_newline) end.text = "\n";
+    if (t->kind == YYEOF)
+        end.text = "";
+    else if (by_newline)
+        end.text = "\n";
     if (t->kind == ';') take(p);
     p->at_start = true;
     p->depth -= p->unary_run;
@@ -179,7 +204,8 @@ void tokens_recover(Parser *p) {
     p->recovering = true;
     /* the token at fault may itself open the next statement, or close the block around this one */
     bool next_line = t.newline && !p->last_opened && t.span.col <= p->stmt_col;
-    if ((next_line || t.kind == '}') && p->n_ahead < 2 && !brace_open_in_statement(p) && recovers_before(p, &t)) {
+    if ((next_line || t.kind == '}') && p->n_ahead < 2 && !brace_open_in_statement(p) &&
+        recovers_before(p, &t)) {
         p->ahead[1] = p->ahead[0];
         p->ahead[0] = t;
         p->n_ahead++;

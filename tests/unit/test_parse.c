@@ -132,8 +132,9 @@ static void truncated(void **state) {
 
 static void mutated(void **state) {
     (void)state;
-    static const char *const bits[] = {"(", ")", "[", "]", "{", "}", "\n", ";", "=", "==", "\"", "|>", "++", ",", "for",
-                                       "if", "else", "in", "not", "-", "\\", "#", "beside", "layer", "\xff", "1e9", "_"};
+    static const char *const bits[] = {"(",   ")",  "[",  "]",  "{",      "}",     "\n",   ";",    "=",
+                                       "==",  "\"", "|>", "++", ",",      "for",   "if",   "else", "in",
+                                       "not", "-",  "\\", "#",  "beside", "layer", "\xff", "1e9",  "_"};
     enum { BITS = sizeof bits / sizeof *bits };
     size_t size;
     char *text = example(&size);
@@ -145,9 +146,12 @@ static void mutated(void **state) {
         uint32_t every = 20 + next_random(&seed) % 600;
         for (size_t i = 0; i < size; i++) {
             uint32_t r = next_random(&seed);
-            if (r % every) fputc(text[i], f);
-            else if (r / every % 3 == 0) fputc((int)(next_random(&seed) & 255), f);
-            else if (r / every % 3 == 1) fputs(bits[next_random(&seed) % BITS], f);
+            if (r % every)
+                fputc(text[i], f);
+            else if (r / every % 3 == 0)
+                fputc((int)(next_random(&seed) & 255), f);
+            else if (r / every % 3 == 1)
+                fputs(bits[next_random(&seed) % BITS], f);
         }
         fclose(f);
         Parsed r = parse("t.ctr", out, n);
@@ -191,10 +195,17 @@ static void no_error(Parsed r) {
 static void limits(void **state) {
     (void)state;
     const char *deep = "nested more than 200 deep", *tall = "an expression of more than 1000";
-    static const struct { const char *head, *part, *middle, *closing; } nested[] = {
-        {"x = ", "(", "1", ")"}, {"x = ", "[", "1", "]"}, {"x = ", "f(", "1", ")"}, {"x = ", "-", "1", ""},
-        {"x = ", "not ", "1", ""}, {"x = ", "a[", "1", "]"}, {"", "if a { ", "b = 1", " }"},
-        {"", "layer f() { ", "return 1", " }"}, {"", "for x in a {\n", "b = 1", "\n}"}};
+    static const struct {
+        const char *head, *part, *middle, *closing;
+    } nested[] = {{"x = ", "(", "1", ")"},
+                  {"x = ", "[", "1", "]"},
+                  {"x = ", "f(", "1", ")"},
+                  {"x = ", "-", "1", ""},
+                  {"x = ", "not ", "1", ""},
+                  {"x = ", "a[", "1", "]"},
+                  {"", "if a { ", "b = 1", " }"},
+                  {"", "layer f() { ", "return 1", " }"},
+                  {"", "for x in a {\n", "b = 1", "\n}"}};
     for (size_t i = 0; i < sizeof nested / sizeof *nested; i++) {
         no_error(repeated(nested[i].head, nested[i].part, nested[i].middle, nested[i].closing, 200));
         one_error(repeated(nested[i].head, nested[i].part, nested[i].middle, nested[i].closing, 201), deep);
@@ -203,7 +214,8 @@ static void limits(void **state) {
     one_error(repeated("x = ", "- -(", "1", ")", 100000), deep);
     one_error(repeated("x = [a ", "for b in c ", "", "", 300), ""); /* never closed */
     one_error(repeated("x = [a ", "for b in c ", "]", "", 300), deep);
-    static const char *const chains[] = {" + a", " |> f(b)", " ++ a", " or a", " @ b", "(a)", "[0]", " and not a", " - -a"};
+    static const char *const chains[] = {" + a", " |> f(b)", " ++ a",      " or a", " @ b",
+                                         "(a)",  "[0]",      " and not a", " - -a"};
     for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
         no_error(repeated("x = a", chains[i], "\n", "", 990));
         one_error(repeated("x = a", chains[i], "\n", "", i == 0 ? 1000000 : 20000), tall);
@@ -277,7 +289,8 @@ static void files(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(golden), cmocka_unit_test(truncated), cmocka_unit_test(mutated),
-                                       cmocka_unit_test(limits), cmocka_unit_test(at_most_twenty), cmocka_unit_test(files)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(golden),         cmocka_unit_test(truncated),
+                                       cmocka_unit_test(mutated),        cmocka_unit_test(limits),
+                                       cmocka_unit_test(at_most_twenty), cmocka_unit_test(files)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

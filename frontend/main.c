@@ -1,0 +1,180 @@
+/* ctrc: the driver. Source or IR text → program → passes → what was asked for. Results go to stdout or -o,
+ * everything else to stderr. Exit codes: 0 done, 1 failed (I/O), 2 wrong usage or no valid program. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "backend/backend.h"
+#include "frontend/ast.h"
+#include "frontend/compile.h"
+#include "frontend/driver_files.h"
+#include "frontend/options.h"
+
+enum { DONE = 0, FAILED = 1, WRONG = 2 };
+
+typedef struct {
+    Arena *a;
+    Diag *d;
+    Options o;
+} Driver;
+
+/* ---- getting a program ---- */
+
+static bool is_ir(const char *path) {
+    size_t n = strlen(path);
+    return n > 3 && !strcmp(path + n - 3, ".ir");
+}
+
+/* DONE, or FAILED after an error: the file isn't there or can't be read. */
+static int can_read(Driver *v, const char *path) {
+    size_t size;
+    if (access(path, R_OK) == 0) return DONE;
+    frontend_read_file(v->a, v->d, path, &size);
+    return FAILED;
+}
+
+static int load_ir(Driver *v, const char *path, IrProgram **out) {
+    size_t size;
+    const char *text = frontend_read_file(v->a, v->d, path, &size);
+    if (!text) return WRONG;
+    diag_add_file(v->d, path, text, size, false); /* so that it isn't overwritten */
+    *out = ir_read(v->a, v->d, path, text, size);
+    return *out && ir_verify(*out) ? DONE : WRONG;
+}
+
+static int load(Driver *v, const char *path, IrProgram **out) {
+    int r = can_read(v, path);
+    if (r != DONE) return r;
+    if (is_ir(path)) return load_ir(v, path, out);
+    const char *layers = driver_layer_dir(v->a, v->d);
+    if (!layers) return FAILED;
+    *out = frontend_compile(v->a, v->d, path, v->o.defs, v->o.n_defs, layers);
+    if (!*out || v->d->errors) return WRONG;
+    return !v->o.pass.verify_each || ir_verify(*out) ? DONE : WRONG;
+}
+
+static int load_and_transform(Driver *v, IrProgram **out) {
+    if (!backend_target(v->d, v->o.march, &v->o.pass.target)) return WRONG;
+    int r = load(v, v->o.file, out);
+    if (r != DONE) return r;
+    v->o.pass.out = stdout;
+    return pass_run_all(*out, &v->o.pass) ? DONE : WRONG;
+}
+
+/* ---- commands ---- */
+
+static int emit_ast(Driver *v, DriverOutput *out) {
+    size_t size;
+    const char *text = frontend_read_file(v->a, v->d, v->o.file, &size);
+    if (!text) return WRONG;
+    AstBlock *b = ast_parse(v->a, v->d, diag_add_file(v->d, v->o.file, text, size, false));
+    if (v->d->errors) return WRONG;
+    ast_print(b, out->file);
+    return DONE;
+}
+
+static bool emit_program(Driver *v, IrProgram *p, FILE *out) {
+    switch (v->o.emit) {
+    case EMIT_IR:
+        if (v->o.pass.print_only)
+            ir_print_only(p, v->o.pass.print_only, out);
+        else
+            ir_print(p, out);
+        return true;
+    case EMIT_PLAN: backend_emit_plan(p, out); return true;
+    case EMIT_DOT: backend_emit_dot(p, out); return true;
+    case EMIT_LLVM_TEXT: return backend_emit(p, v->o.march, v->o.pass.level, EMIT_LLVM, out);
+    case EMIT_ASSEMBLY: return backend_emit(p, v->o.march, v->o.pass.level, EMIT_ASM, out);
+    case EMIT_OBJECT: return backend_emit(p, v->o.march, v->o.pass.level, EMIT_OBJ, out);
+    default: return false;
+    }
+}
+
+/* --emit=…: the output is opened last, so that an error leaves nothing behind. */
+static int emit(Driver *v) {
+    IrProgram *p = NULL;
+    DriverOutput out;
+    int r = v->o.emit == EMIT_AST ? can_read(v, v->o.file) : load_and_transform(v, &p);
+    if (r != DONE) return r;
+    if (v->o.emit == EMIT_OBJECT && !v->o.out && isatty(STDOUT_FILENO)) {
+        diag_error(v->d, (Span){0}, NULL, "--emit=obj needs -o FILE: an object is nothing for a terminal");
+        return WRONG;
+    }
+    if (!driver_open(v->a, v->d, v->o.out, &out)) return FAILED;
+    if (v->o.emit == EMIT_AST)
+        r = emit_ast(v, &out);
+    else
+        r = emit_program(v, p, out.file) ? DONE : FAILED;
+    return driver_close(v->d, &out, r == DONE) ? r : FAILED;
+}
+
+/* "models/deepfm.ctr" → "deepfm" */
+static const char *stem(Arena *a, const char *path) {
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    return arena_strndup(a, base, (size_t)(strrchr(base, '.') - base));
+}
+
+static int compile(Driver *v) {
+    const char *lib = driver_runtime_dir(v->a, v->d);
+    const char *exe = v->o.out ? v->o.out : stem(v->a, v->o.file);
+    if (!lib) return FAILED;
+    if (!*exe) {
+        diag_error(v->d, (Span){0}, NULL, "'%s' has no name to call the program by: give one with -o",
+                   v->o.file);
+        return WRONG;
+    }
+    IrProgram *p = NULL;
+    int r = load_and_transform(v, &p);
+    if (r != DONE) return r;
+    if (!driver_may_write(v->d, exe, true)) return FAILED;
+    return backend_link(p, v->o.march, v->o.pass.level, lib, exe) ? DONE : FAILED;
+}
+
+static int check(Driver *v) {
+    IrProgram *p = NULL;
+    return load_and_transform(v, &p);
+}
+
+static int diff(Driver *v) {
+    IrProgram *p = NULL, *q = NULL;
+    int r = load(v, v->o.file, &p);
+    if (r == DONE) r = load(v, v->o.second, &q);
+    if (r != DONE) return r;
+    int n = frontend_diff(p, q, stdout);
+    if (n == 0) fputs("no difference\n", stderr);
+    DriverOutput out = {.file = stdout};
+    return driver_close(v->d, &out, true) ? DONE : FAILED;
+}
+
+static int synth(Driver *v) {
+    IrProgram *p = NULL;
+    double best = 0;
+    int r = load(v, v->o.file, &p);
+    if (r != DONE) return r;
+    if (!driver_may_write(v->d, v->o.out, false)) return FAILED;
+    if (!frontend_synth(p, v->o.rows, v->o.seed, v->o.out, &best)) return FAILED;
+    printf("best possible AUC %.4f\n", best);
+    DriverOutput out = {.file = stdout};
+    return driver_close(v->d, &out, true) ? DONE : FAILED;
+}
+
+static int run(Driver *v) {
+    DriverOutput out = {.file = stdout};
+    switch (v->o.command) {
+    case CMD_COMPILE: return v->o.emit != EMIT_NOTHING ? emit(v) : compile(v);
+    case CMD_CHECK: return check(v);
+    case CMD_DIFF: return diff(v);
+    case CMD_SYNTH: return synth(v);
+    case CMD_LIST_PASSES: pass_list(stdout); break;
+    case CMD_VERSION: puts("ctrc " CTRC_VERSION); break;
+    case CMD_HELP: options_help(stdout); break;
+    }
+    return driver_close(v->d, &out, true) ? DONE : FAILED;
+}
+
+int main(int argc, char **argv) {
+    Driver v = {.a = arena_new()};
+    v.d = diag_new(v.a, stderr);
+    int r = options_parse(v.a, v.d, argc, argv, &v.o) ? run(&v) : WRONG;
+    arena_free(v.a);
+    return r;
+}
