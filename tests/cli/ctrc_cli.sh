@@ -134,8 +134,8 @@ END
 expect 0 "" m.ctr -D lr=0.2 --emit=ir -o m2.ir; expect 0 "" diff m.ir m2.ir
 diff - out << 'END' || fail "diff m.ir m2.ir"
 - param lr = 0.1
-- optimizer 0 sgd lr=0.1
 + param lr = 0.2
+- optimizer 0 sgd lr=0.1
 + optimizer 0 sgd lr=0.2
 END
 expect 0 "" diff m.ctr m.ir; prints '^- func model'; prints '^\+ func train'
