@@ -12,9 +12,11 @@ const char *arg_name(Ev *ev, const Call *c, int i) {
     return arena_strndup(ev->a, s, len);
 }
 
+/* Built-ins of the layer library alone go unnamed: the user called the layer, which ev_error names. */
 static bool wrong(Ev *ev, const Call *c, int i, const char *expected) {
-    ev_error(ev, c->args[i].span, NULL, "%s: expected %s as '%s', found %s", c->of->name, expected, arg_name(ev, c, i),
-             ev_describe(ev, c->args[i].v));
+    const char *found = ev_describe(ev, c->args[i].v);
+    if (c->of->name[0] == '_') ev_error(ev, c->args[i].span, NULL, "expected %s, found %s", expected, found);
+    else ev_error(ev, c->args[i].span, NULL, "%s: expected %s as '%s', found %s", c->of->name, expected, arg_name(ev, c, i), found);
     return false;
 }
 
@@ -91,7 +93,7 @@ const char *arg_word(Ev *ev, const Call *c, int i, const char *const *words, int
 }
 
 IrNode *arg_f32(Ev *ev, const Call *c, int i) {
-    IrNode *n = ev_f32(ev, c->args[i].v, c->args[i].span, c->of->name);
+    IrNode *n = ev_f32(ev, c->args[i].v, c->args[i].span, c->of->name[0] == '_' ? NULL : c->of->name);
     ev_at(ev, c->span);
     return n;
 }

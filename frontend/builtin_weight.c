@@ -29,7 +29,10 @@ static Value *made_before(Ev *ev, const Call *c, const IrWeight *w, bool *wrong)
         Value *v = strmap_get(&p->shared->made, names_shared_key(ev, p, c->site));
         if (!v) continue;
         const IrWeight *old = &ev->p->weights[weight_of(v)];
-        if (same_weight(old, w)) return v;
+        if (same_weight(old, w)) {
+            names_reuse(ev, old->name);
+            return v;
+        }
         ev_error(ev, c->span, NULL, "weight '%s' of a shared layer has sizes %s in an earlier call, %s here", old->name, sizes_text(ev, old), sizes_text(ev, w));
         *wrong = true;
         return NULL;

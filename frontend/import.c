@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #define MAX_FILES 1000
 
@@ -17,6 +17,11 @@ SourceFile *ev_open(Ev *ev, const char *path, Span at, bool library) {
     char real[PATH_MAX];
     if (!realpath(path, real)) {
         diag_error(ev->d, at, NULL, "can't read '%s': %s", path, strerror(errno));
+        return NULL;
+    }
+    struct stat st;
+    if (stat(real, &st) == 0 && S_ISDIR(st.st_mode)) {
+        diag_error(ev->d, at, NULL, "can't read '%s': it is a directory", path);
         return NULL;
     }
     if (ev->n_files >= MAX_FILES) {

@@ -77,6 +77,14 @@ const char *names_weight(Ev *ev) {
     }
 }
 
+/* A weight of an earlier call serves this one too, so its nodes are called as that call's were. */
+void names_reuse(Ev *ev, const char *weight) {
+    Path p = current(ev);
+    size_t n = strlen(weight), after = strlen(p.after);
+    if (!p.layer || after + 1 >= n || strcmp(weight + n - after, p.after) != 0 || weight[n - after - 1] != '.') return;
+    p.layer->path = arena_strndup(ev->a, weight, n - after - 1);
+}
+
 const char *names_base(Ev *ev) { return with_suffix(ev, current(ev), 0); }
 
 int64_t names_key(Ev *ev, const char *what) {

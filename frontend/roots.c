@@ -182,10 +182,6 @@ void ev_enable(Ev *ev, Scope *s, const AstStmt *st) {
         if (!text) return;
         args = arena_printf(ev->a, "%s%s%s", args, i ? "," : "", text);
     }
-    if (!st->enable.on && st->enable.n_args) {
-        ev_error(ev, st->span, NULL, "`disable` takes no arguments");
-        return;
-    }
     bool brackets = st->enable.n_args > 0;
     const char *request = arena_printf(ev->a, "%c%s%s%s%s", st->enable.on ? '+' : '-', st->name, brackets ? "(" : "", args, brackets ? ")" : "");
     ARENA_PUSH(ev->a, ev->p->requests, ev->p->n_requests, ev->p->cap_requests, request);

@@ -136,16 +136,11 @@ static void list_options(Ev *ev, Scope *s, const AstColumn *ac, const IrInput *i
 
 /* ---- columns ---- */
 
-static bool kind_of(Ev *ev, const AstColumn *ac, IrColKind *out) {
-    static const char *const names[] = {"label", "string", "int", "float", "skip"};
-    for (int i = 0; i < 5; i++) {
-        if (strcmp(names[i], ac->kind) != 0) continue;
-        *out = (IrColKind)i;
-        return true;
-    }
-    const char *hint = diag_did_you_mean(ev->d, ac->kind, names, 5);
-    ev_error(ev, ac->kind_span, hint ? hint : "the kinds are label, string, int, float and skip", "unknown kind '%s' of column '%s'", ac->kind, ac->name);
-    return false;
+static IrColKind kind_of(const AstColumn *ac) { /* the parser lets no other words through */
+    static const char *const names[] = {"label", "string", "int", "float"};
+    for (int i = 0; i < 4; i++)
+        if (strcmp(names[i], ac->kind) == 0) return (IrColKind)i;
+    return COL_SKIP;
 }
 
 static void skip_count(Ev *ev, Scope *s, const AstColumn *ac, IrColumn *col) {
@@ -176,10 +171,8 @@ static void initial_value(Ev *ev, Scope *s, const AstColumn *ac, IrColumn *col) 
 }
 
 static void label_texts(Ev *ev, Scope *s, const AstColumn *ac, IrColumn *col) {
-    if (!ac->positive && !ac->negative) return;
-    Span at = ac->positive ? ac->positive->span : ac->negative->span;
-    if (col->kind != COL_LABEL) ev_error(ev, at, NULL, "only a label has texts that mean 1 and 0, '%s' is of kind %s", ac->name, ac->kind);
-    else if (!ac->positive) ev_error(ev, at, NULL, "negative(…) needs positive(…) before it");
+    if (!ac->positive) return; /* the parser has seen to it that negative stands behind positive */
+    if (col->kind != COL_LABEL) ev_error(ev, ac->positive->span, NULL, "only a label has texts that mean 1 and 0, '%s' is of kind %s", ac->name, ac->kind);
     else {
         col->positive = text_of(ev, s, ac->positive, "positive");
         if (ac->negative) col->negative = text_of(ev, s, ac->negative, "negative");
@@ -197,10 +190,6 @@ static bool fits_kind(Ev *ev, const AstColumn *ac, IrColKind kind) {
         ev_error(ev, ac->name_span, NULL, "a column to be read needs a name, '_' is for skip");
         return false;
     }
-    if (kind != COL_SKIP && ac->n_skip_args) {
-        ev_error(ev, ac->kind_span, NULL, "'%s' takes no arguments", ac->kind);
-        return false;
-    }
     if (kind == COL_LABEL && ac->has_list) {
         ev_error(ev, ac->list_span, NULL, "a label is no list");
         return false;
@@ -210,8 +199,8 @@ static bool fits_kind(Ev *ev, const AstColumn *ac, IrColKind kind) {
 
 static void add_column(Ev *ev, Scope *s, const AstColumn *ac, int side) {
     IrInput *in = &ev->p->input;
-    IrColumn col = {.name = ac->name, .axis = -1, .side = side, .span = ac->span, .skip = 1};
-    if (!kind_of(ev, ac, &col.kind) || !fits_kind(ev, ac, col.kind)) {
+    IrColumn col = {.name = ac->name, .kind = kind_of(ac), .axis = -1, .side = side, .span = ac->span, .skip = 1};
+    if (!fits_kind(ev, ac, col.kind)) {
         if (strcmp(ac->name, "_") != 0) scope_bind(ev, s, ac->name, NULL, BIND_COLUMN, ac->name_span, NULL);
         return;
     }

@@ -136,7 +136,7 @@ void scope_warn_unused(Ev *ev) {
         const Decl *d = ev->decls[i];
         if (d->used || d->span.file != ev->main_file || d->name[0] == '_') continue;
         switch (d->kind) {
-        case BIND_COLUMN: ev_warn(ev, d->span, "declare it as skip if it only stands in the file", "column '%s' is never used", d->name); break;
+        case BIND_COLUMN: ev_warn(ev, d->span, ev->p->input.header ? "with a header it may be left out" : "declare it as skip if it only stands in the file", "column '%s' is never used", d->name); break;
         case BIND_LAYER: ev_warn(ev, d->span, NULL, "layer '%s' is never used", d->name); break;
         case BIND_VALUE: ev_warn(ev, d->span, NULL, "value '%s' is never used", d->name); break;
         default: break;

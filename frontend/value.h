@@ -191,6 +191,7 @@ Part *names_push(Ev *ev, PartKind kind, const char *text, const void *site, int 
 void names_pop(Ev *ev, Part *part);
 const char *names_loop_text(Ev *ev, const Value *v, int turn);
 const char *names_weight(Ev *ev);  /* a new path for a weight made here */
+void names_reuse(Ev *ev, const char *weight); /* the call that runs uses a weight that was made before */
 const char *names_base(Ev *ev);    /* the path that a weight would get, not claimed: what shared(f) starts with */
 const char *names_shared_key(Ev *ev, const Part *from, const void *site);
 int64_t names_key(Ev *ev, const char *what); /* a number from the path, for dropout */
