@@ -84,7 +84,7 @@ expect 2 "--emit=ast needs a .ctr file" m.ir --emit=ast
 expect 1 "can't read 'none.ctr': No such file or directory" none.ctr
 expect 1 "can't read 'none.ir'" check none.ir
 expect 1 "can't read 'none.ctr'" none.ctr --emit=ast
-mkdir dir.ctr; expect 2 "found a directory" check dir.ctr
+mkdir dir.ctr; expect 2 "directory" check dir.ctr
 if [ "$(id -u)" != 0 ]; then cp m.ctr secret.ctr; chmod 0 secret.ctr; expect 1 "Permission denied" secret.ctr; fi
 
 # ---- check, and errors in the program ----
