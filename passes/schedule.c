@@ -17,7 +17,8 @@
  *   tiles  tiles of a step-wide result, each of which reads all rows: weight gradients, sums over rows,
  *          statistics, whole updates, elementwise ops of TILE_ELEMS elements or more.
  *   one    the first thread: what is small or must be one sum in one order. The loss.
- *   none   not run: sources, reader-stage values, roots that only name a value.
+ *   none   not run: sources, reader-stage values, and the roots that only name a value, which stand in the
+ *          last phase in the order in which the model declares them.
  *
  * A value may be read in the phase that makes it only by the thread that made it, and that is so between two
  * `rows` ops, two `uniq` ops of one table, and two `one` ops. Any other edge crosses a barrier. Each node
@@ -99,17 +100,18 @@ static void find_phases(IrBody *body) {
         for (int k = 0; k < n->n_in; k++) at_least(n, n->in[k]->plan.phase + crosses(n->in[k], n));
         if (n->op == OP_LOSS && n->plan.phase > loss_phase) loss_phase = n->plan.phase;
     }
+    int last = loss_phase;
     for (int i = 0; i < body->n; i++) {
         IrNode *n = body->nodes[i];
-        if (ir_ops[n->op].effect != EFFECT_WRITES) continue;
-        at_least(n, loss_phase + 1);
-        if (n->op != OP_BNUPDATE) {
-            after_users(body, n, (int)ir_attr_i(n, "w"));
-            continue;
+        if (ir_ops[n->op].effect == EFFECT_WRITES) {
+            at_least(n, loss_phase + 1);
+            after_users(body, n, (int)ir_attr_i(n, n->op == OP_BNUPDATE ? "mean" : "w"));
+            if (n->op == OP_BNUPDATE) after_users(body, n, (int)ir_attr_i(n, "var"));
         }
-        after_users(body, n, (int)ir_attr_i(n, "mean"));
-        after_users(body, n, (int)ir_attr_i(n, "var"));
+        if (n->plan.phase > last) last = n->plan.phase;
     }
+    for (int i = 0; i < body->n; i++)
+        if (body->nodes[i]->op == OP_PREDICT || body->nodes[i]->op == OP_METRIC) at_least(body->nodes[i], last);
 }
 
 static int by_phase(const void *a, const void *b) {

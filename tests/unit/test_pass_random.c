@@ -1,0 +1,373 @@
+/* 300 random graphs through all passes. After each pass the program must be valid, read back from its own text
+ * unchanged, and compute what it computed before: predictions, losses, and the weights and slots after two steps
+ * of training. CTRC_RANDOM_SEED=n runs graph n alone and prints it before a pass that goes wrong. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "tests/unit/pass_fixture.h"
+
+/* ---- random graphs ---- */
+
+typedef struct {
+    IrProgram *p;
+    IrBuilder b;
+    uint64_t state;
+    IrNode *pool[200];
+    int n;
+} Gen;
+
+static uint64_t below(Gen *g, uint64_t n) {
+    g->state ^= g->state << 13;
+    g->state ^= g->state >> 7;
+    g->state ^= g->state << 17;
+    return (g->state >> 11) % n;
+}
+
+static void keep(Gen *g, IrNode *n) {
+    assert_non_null(n);
+    if (g->n < (int)(sizeof g->pool / sizeof *g->pool) && ir_type_size(n->type) <= 64) g->pool[g->n++] = n;
+}
+
+static IrNode *any(Gen *g) { return g->pool[below(g, (uint64_t)g->n)]; }
+
+/* One of the last few, to get depth; else any. */
+static IrNode *recent(Gen *g) {
+    return below(g, 3) && g->n > 5 ? g->pool[g->n - 1 - (int)below(g, 5)] : any(g);
+}
+
+static IrNode *of_rank1(Gen *g) {
+    IrNode *x = recent(g);
+    return fx_reshape(&g->b, x, 1, (int64_t[]){ir_type_size(x->type)});
+}
+
+static int weight(Gen *g, int rank, const int64_t *dim) {
+    fx_weight(g->p, arena_printf(g->p->arena, "w%d", g->p->n_weights), (int)below(g, (uint64_t)g->p->n_opts), rank, dim);
+    return g->p->n_weights - 1;
+}
+
+static IrNode *vector_weight(Gen *g, int64_t n) { return fx_weight_node(&g->b, weight(g, 1, &n)); }
+
+static void random_optimizers(Gen *g) {
+    for (int i = 0; i < 3; i++) {
+        IrOptimizer o = {.kind = (IrOptKind)below(g, OPT_FTRL + 1), .lr = {.kind = SCHED_CONST, .lr = 0.05}};
+        o.momentum = 0.9, o.init = 0.1, o.rate = 0.9, o.every = 2, o.rho = 0.9;
+        o.beta1 = 0.9, o.beta2 = 0.99, o.eps = 1e-2; /* so that rounding isn't blown up to a step of lr */
+        o.l1_ftrl = 0.01, o.l2_ftrl = 0.1;
+        if (below(g, 3) == 0) o.l2 = 0.05;
+        if (below(g, 3) == 0) o.clip_norm = 0.02;
+        o.exact = o.kind == OPT_ADAM && below(g, 2);
+        fx_optimizer(g->p, o);
+    }
+}
+
+static IrNode *unary(Gen *g, IrNode *x) {
+    static const IrOp ops[] = {OP_NEG, OP_ABS, OP_RELU, OP_SIGMOID, OP_TANH, OP_SOFTPLUS, OP_ERF, OP_STOPGRAD, OP_TANH};
+    IrAttr slope = ir_af("slope", 0.1), clip[2] = {ir_af("lo", -0.3), ir_af("hi", 0.8)};
+    IrAttr drop[2] = {ir_af("rate", below(g, 3) ? 0.3 : 0), ir_ai("key", (int64_t)below(g, 3))};
+    switch (below(g, 12)) {
+    case 0: return ir_build(&g->b, OP_LEAKYRELU, 1, &x, 1, &slope);
+    case 1: return ir_build(&g->b, OP_CLIP, 1, &x, 2, clip);
+    case 2: return ir_build(&g->b, OP_DROPOUT, 1, &x, 2, drop);
+    default: return ir_build1(&g->b, ops[below(g, sizeof ops / sizeof *ops)], x);
+    }
+}
+
+static IrNode *binary(Gen *g) {
+    static const IrOp ops[] = {OP_ADD, OP_SUB, OP_MUL, OP_MAX2, OP_MIN2, OP_LT, OP_GE, OP_ADD, OP_MUL};
+    static const double numbers[] = {0, 1, -1, -0.0, 0.5};
+    IrNode *x = recent(g), *y = any(g);
+    IrOp op = ops[below(g, sizeof ops / sizeof *ops)];
+    if (below(g, 3) == 0) y = ir_const(&g->b, numbers[below(g, 5)]);
+    else if (!(x->type.rank == y->type.rank && !memcmp(x->type.dim, y->type.dim, sizeof x->type.dim))) y = ir_build1(&g->b, OP_NEG, x);
+    if (below(g, 6) == 0) return ir_build2(&g->b, OP_DIV, x, ir_build2(&g->b, OP_ADD, ir_build1(&g->b, OP_SQUARE, y), ir_const(&g->b, 1)));
+    return below(g, 2) ? ir_build2(&g->b, op, x, y) : ir_build2(&g->b, op, y, x);
+}
+
+static IrNode *move(Gen *g) {
+    IrBuilder *b = &g->b;
+    Arena *a = g->p->arena;
+    IrNode *x = of_rank1(g), *y = of_rank1(g);
+    int64_t n = ir_type_size(x->type), at = (int64_t)below(g, (uint64_t)n);
+    IrAttr axis = ir_ai("axis", 0);
+    switch (below(g, 8)) {
+    case 0: return ir_build(b, OP_CONCAT, 3, (IrNode *[]){x, y, x}, 1, &axis);
+    case 1: return ir_build(b, OP_SLICE, 1, &x, 3, (IrAttr[]){axis, ir_ai("begin", at), ir_ai("end", at + 1 + (int64_t)below(g, (uint64_t)(n - at)))});
+    case 2: return ir_build(b, OP_PAD, 1, &x, 3, (IrAttr[]){axis, ir_ai("before", (int64_t)below(g, 2)), ir_ai("after", (int64_t)below(g, 2))});
+    case 3: return ir_build(b, OP_GATHER, 1, &x, 2, (IrAttr[]){axis, ir_ail(a, "indices", (int64_t[]){at, 0, at}, 3)});
+    case 4: return ir_build(b, OP_SCATTERADD, 1, &x, 3, (IrAttr[]){axis, ir_ail(a, "indices", ARENA_ARRAY(a, int64_t, n), (int)n), ir_ai("size", 2)});
+    case 5: {
+        /* one of its parts back; the other counts too, since what nothing depends on any more isn't decayed by l2 */
+        IrNode *both = ir_build(b, OP_CONCAT, 2, (IrNode *[]){x, y}, 1, &axis);
+        IrNode *part = ir_build(b, OP_SLICE, 1, &both, 3, (IrAttr[]){axis, ir_ai("begin", n), ir_ai("end", n + ir_type_size(y->type))});
+        return ir_build2(b, OP_ADD, part, ir_build(b, OP_SUM, 1, &x, 2, (IrAttr[]){axis, ir_ab("keep", true)}));
+    }
+    case 6: return fx_reshape(b, fx_reshape(b, x, 2, (int64_t[]){n, 1}), 2, (int64_t[]){1, n});
+    default: {
+        IrNode *m = fx_reshape(b, x, 2, n % 2 ? (int64_t[]){n, 1} : (int64_t[]){n / 2, 2});
+        IrAttr order = ir_ail(a, "order", (int64_t[]){1, 0}, 2);
+        m = ir_build(b, OP_TRANSPOSE, 1, &m, 1, &order);
+        return below(g, 2) ? ir_build(b, OP_TRANSPOSE, 1, &m, 1, &order) : m;
+    }
+    }
+}
+
+static IrNode *reduction(Gen *g) {
+    static const IrOp along[] = {OP_SEGSUM, OP_SEGMEAN, OP_SEGMAX};
+    IrNode *x = recent(g);
+    IrAttr a[2] = {ir_ai("axis", (int64_t)below(g, (uint64_t)x->type.rank)), ir_ab("keep", below(g, 2))};
+    if (x->type.live == LIVE_POS && below(g, 2)) return ir_build1(&g->b, along[below(g, 3)], x);
+    if (x->type.live >= LIVE_ROW && below(g, 6) == 0) return ir_build1(&g->b, OP_MEANROWS, x);
+    switch (below(g, 3)) {
+    case 0: return ir_build(&g->b, OP_SUM, 1, &x, 2, a);
+    case 1: return ir_build(&g->b, OP_MAXR, 1, &x, 2, a);
+    default: return ir_build(&g->b, OP_SOFTMAX, 1, &x, 1, a);
+    }
+}
+
+static IrNode *dense(Gen *g, IrNode *x) {
+    int64_t out = 1 + (int64_t)below(g, 4), dim[2] = {ir_type_width(x->type), out};
+    bool turned = below(g, 4) == 0;
+    IrAttr t[2] = {ir_ab("ta", false), ir_ab("tb", turned)};
+    IrNode *w = fx_weight_node(&g->b, weight(g, 2, turned ? (int64_t[]){dim[1], dim[0]} : dim));
+    IrNode *y = ir_build(&g->b, OP_MATMUL, 2, (IrNode *[]){x, w}, 2, t);
+    if (below(g, 3)) y = ir_build2(&g->b, OP_ADD, y, vector_weight(g, out));
+    return below(g, 2) ? unary(g, y) : y;
+}
+
+static IrNode *batchnorm(Gen *g, IrNode *x) {
+    int64_t k = ir_type_width(x->type);
+    IrNode *in[5] = {x, vector_weight(g, k), vector_weight(g, k)};
+    for (int i = 3; i < 5; i++) {
+        int w = weight(g, 1, &k);
+        g->p->weights[w].running = true;
+        g->p->weights[w].trainable = false;
+        g->p->weights[w].optimizer = -1;
+        in[i] = fx_weight_node(&g->b, w);
+    }
+    IrAttr a[2] = {ir_af("eps", 0.1), ir_af("momentum", 0.9)};
+    return ir_build(&g->b, OP_BATCHNORM, 5, in, 2, a);
+}
+
+/* A lookup in a new table or the first one, of one text or a list, in one of the ways a model may say it. */
+static IrNode *lookup(Gen *g) {
+    IrBuilder *b = &g->b;
+    bool list = below(g, 2), hot = below(g, 3) == 0;
+    int64_t dim[2] = {6, 3};
+    int t = 0;
+    if (hot || below(g, 2)) {
+        t = weight(g, 2, dim);
+        g->p->weights[t].lazy = true;
+        g->p->weights[t].table = !hot;
+    }
+    IrNode *rows = fx_weight_node(b, t), *id = fx_hash(b, list ? COL_LS : COL_S, 6);
+    if (!hot) {
+        IrNode *x = ir_build2(b, OP_EMBED, id, rows);
+        return list && below(g, 2) ? ir_build1(b, below(g, 2) ? OP_SEGMEAN : OP_SEGSUM, x) : x;
+    }
+    IrAttr plain[2] = {ir_ab("ta", false), ir_ab("tb", false)};
+    IrNode *one = ir_build1(b, OP_ONEHOT, id);
+    if (list && below(g, 2)) one = ir_build1(b, below(g, 2) ? OP_SEGMEAN : OP_SEGSUM, one);
+    if (below(g, 3) == 0) one = ir_build2(b, OP_ADD, one, ir_build1(b, OP_ONEHOT, fx_hash(b, COL_S, 6)));
+    if (below(g, 3) == 0) one = ir_build2(b, OP_MUL, fx_column(b, COL_X), one);
+    return ir_build(b, OP_MATMUL, 2, (IrNode *[]){one, rows}, 2, plain);
+}
+
+static IrNode *step(Gen *g) {
+    IrNode *x = recent(g);
+    bool rows = x->type.live >= LIVE_ROW;
+    switch (below(g, 14)) {
+    case 0: case 1: case 2: return unary(g, x);
+    case 3: case 4: case 5: return binary(g);
+    case 6: case 7: return move(g);
+    case 8: return reduction(g);
+    case 9: return dense(g, of_rank1(g));
+    case 10: return lookup(g);
+    case 11: return rows ? batchnorm(g, x) : unary(g, x);
+    case 12: { /* the same once more */
+        IrNode *n = ir_clone_node(g->p, x);
+        ARENA_PUSH(g->p->arena, g->b.body->nodes, g->b.body->n, g->b.body->cap, n);
+        return n;
+    }
+    default: {
+        IrAttr a[2] = {ir_ail(g->p->arena, "shape", x->type.dim, x->type.rank), ir_ai("axis", AXIS_H)};
+        return x->type.live == LIVE_ROW ? ir_build(&g->b, OP_BROADCAST, 1, &x, 2, a) : unary(g, x);
+    }
+    }
+}
+
+static double factor(int i) { return 0.3 - 0.07 * (i % 7); }
+
+/* f32[1] a row of any value. */
+static IrNode *score(Gen *g, IrNode *x) {
+    x = ir_build1(&g->b, OP_TANH, x);
+    if (x->type.live == LIVE_POS) x = ir_build1(&g->b, OP_SEGSUM, x);
+    x = fx_scalar(&g->b, x, factor);
+    return x->type.live == LIVE_ROW ? x : ir_build2(&g->b, OP_ADD, x, fx_column(&g->b, COL_X));
+}
+
+static IrProgram *random_program(Arena *a, Diag *d, uint64_t seed) {
+    Gen g = {.p = fx_program(a, d), .state = seed * 0x9e3779b97f4a7c15u + 12345};
+    for (int i = 0; i < 10; i++) below(&g, 2);
+    g.b = (IrBuilder){.p = g.p, .body = &g.p->funcs[0]->body};
+    random_optimizers(&g);
+    weight(&g, 2, (int64_t[]){6, 3});
+    g.p->weights[0].table = g.p->weights[0].lazy = true;
+    IrAttr axis = ir_ai("axis", AXIS_H);
+    keep(&g, fx_column(&g.b, COL_X));
+    keep(&g, fx_column(&g.b, COL_V));
+    keep(&g, ir_build(&g.b, OP_SEGLEN, 0, NULL, 1, &axis));
+    keep(&g, vector_weight(&g, 3));
+    keep(&g, lookup(&g));
+    keep(&g, lookup(&g));
+    int steps = 5 + (int)below(&g, 25);
+    for (int i = 0; i < steps; i++) keep(&g, step(&g));
+    IrNode *z = score(&g, recent(&g)), *other = score(&g, any(&g)), *y = fx_column(&g.b, COL_Y);
+    IrNode *p = ir_build1(&g.b, OP_SIGMOID, z);
+    fx_root(&g.b, OP_PREDICT, p, "p");
+    fx_root(&g.b, OP_PREDICT, other, "q");
+    IrAttr m[4] = {ir_as("kind", "auc"), ir_as("name", "p"), ir_ab("where", false), ir_ab("by", false)};
+    ir_build(&g.b, OP_METRIC, 2, (IrNode *[]){p, y}, 4, m);
+    fx_root(&g.b, OP_LOSS, ir_build2(&g.b, OP_BCELOGITS, z, y), "bce");
+    if (below(&g, 2)) fx_root(&g.b, OP_LOSS, ir_build1(&g.b, OP_SQUARE, ir_build2(&g.b, OP_SUB, other, y)), "mse");
+    if (below(&g, 3) == 0) fx_root(&g.b, OP_LOSS, ir_build1(&g.b, OP_MEANROWS, ir_build1(&g.b, OP_SQUARE, other)), "step");
+    if (below(&g, 3) == 0) fx_root(&g.b, OP_LOSS, fx_scalar(&g.b, ir_build1(&g.b, OP_SQUARE, vector_weight(&g, 2)), factor), "always");
+    ir_renumber(g.p);
+    return g.p;
+}
+
+/* ---- what a program computes ---- */
+
+typedef struct {
+    double *v;
+    int n, cap;
+    bool ok;
+} Results;
+
+static void add(Arena *a, Results *r, double v) { ARENA_PUSH(a, r->v, r->n, r->cap, v); }
+
+static void run(Arena *a, Results *r, Interp *it, IrProgram *p, const char *name, uint64_t seed, bool losses) {
+    static const int64_t h[] = {0, 2, 2, 5, 6, 9}, k[] = {0, 0, 3, 4, 7, 7};
+    FxBatch f;
+    r->ok = r->ok && interp_run(it, name, fx_batch(&f, seed, 5, h, k));
+    if (!r->ok) return;
+    if (losses) add(a, r, interp_loss(it));
+    IrBody *b = &ir_func(p, name)->body;
+    for (int i = 0; i < b->n; i++) {
+        if (b->nodes[i]->op != OP_PREDICT && b->nodes[i]->op != OP_METRIC) continue;
+        const InterpValue *v = interp_value(it, b->nodes[i]->in[0]);
+        for (int64_t e = 0; e < v->count * v->size; e++) add(a, r, v->v[e]);
+    }
+}
+
+static Results results(Arena *a, IrProgram *p) {
+    Results r = {.ok = true};
+    Interp *it = interp_new(p, 3);
+    fx_fill(it, p, 0.5);
+    if (ir_func(p, "model")) run(a, &r, it, p, "model", 1, true);
+    else {
+        run(a, &r, it, p, "train", 1, true);
+        run(a, &r, it, p, "train", 2, true);
+        run(a, &r, it, p, "eval", 3, true);
+        run(a, &r, it, p, "predict", 3, false);
+        for (int w = 0; w < p->n_weights; w++) {
+            int64_t size = 1;
+            const char *names[3];
+            int slots = p->weights[w].optimizer >= 0 ? ir_opt_slots(&p->opts[p->weights[w].optimizer], names) : 0;
+            for (int i = 0; i < p->weights[w].rank; i++) size *= p->weights[w].dim[i];
+            for (int s = -1; s < slots; s++)
+                for (int64_t i = 0; i < size; i++) add(a, &r, s < 0 ? interp_weight(it, w)[i] : interp_slot(it, w, s)[i]);
+        }
+    }
+    interp_free(it);
+    return r;
+}
+
+static bool all_finite(const Results *r) {
+    for (int i = 0; i < r->n; i++)
+        if (!isfinite(r->v[i])) return false;
+    return true;
+}
+
+static bool same(const Results *a, const Results *b) {
+    if (!a->ok || !b->ok || a->n != b->n) {
+        fprintf(stderr, "%d results, then %d\n", a->n, b->n);
+        return false;
+    }
+    for (int i = 0; i < a->n; i++)
+        if (fabs(a->v[i] - b->v[i]) > 1e-9 * (1 + fabs(a->v[i]))) {
+            fprintf(stderr, "result %d of %d: %.15g, then %.15g\n", i, a->n, a->v[i], b->v[i]);
+            return false;
+        }
+    return true;
+}
+
+/* ---- the test ---- */
+
+static int skipped, applied_passes;
+static int rewrote[32]; /* by place in the pass table: graphs that it changed */
+
+static char *text_of(IrProgram *p) {
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    int applied = p->n_applied;
+    p->n_applied = 0;
+    ir_print(p, f);
+    p->n_applied = applied;
+    fclose(f);
+    return text;
+}
+
+/* All passes in order on one program; each must leave the results as they were. differentiate is compared with
+ * itself on a program that no pass has touched: gradients have a test of their own. */
+static bool through_all(uint64_t seed, bool loud) {
+    Arena *a = arena_new();
+    Diag *d = diag_new(a, stderr);
+    PassOptions o = {.level = 2, .verify_each = true, .target = {8, 16, 32768, 524288}, .out = stderr};
+    IrProgram *p = random_program(a, d, seed), *plain = fx_copy(a, d, p);
+    bool ok = ir_verify(p) && plain && pass_run_one(plain, &o, "differentiate", NULL);
+    Results forward = results(a, p), trained = ok ? results(a, plain) : (Results){0};
+    if (ok && (!all_finite(&forward) || !all_finite(&trained))) {
+        skipped++;
+        arena_free(a);
+        return true;
+    }
+    for (int i = 0; ok && i < pass_count; i++) {
+        char *before = text_of(p);
+        ok = pass_run_one(p, &o, pass_table[i].name, NULL);
+        char *after = text_of(p);
+        rewrote[i] += strcmp(before, after) != 0;
+        applied_passes++;
+        Results now = ok ? results(a, p) : (Results){0};
+        ok = ok && same(ir_func(p, "model") ? &forward : &trained, &now);
+        if (!ok) fprintf(stderr, "graph %llu: wrong after %s\n", (unsigned long long)seed, pass_table[i].name);
+        if (!ok && loud) fprintf(stderr, "before:\n%s\nafter:\n%s\n", before, after);
+        free(before);
+        free(after);
+    }
+    arena_free(a);
+    return ok;
+}
+
+static void test_random_graphs(void **state) {
+    enum { GRAPHS = 300 };
+    (void)state;
+    const char *only = getenv("CTRC_RANDOM_SEED");
+    if (only) {
+        assert_true(through_all(strtoull(only, NULL, 10), true));
+        return;
+    }
+    int wrong = 0;
+    for (uint64_t seed = 1; seed <= GRAPHS; seed++) wrong += !through_all(seed, false);
+    assert_int_equal(wrong, 0);
+    assert_true(skipped < GRAPHS / 10);
+    for (int i = 0; i < pass_count; i++)
+        if (rewrote[i] < GRAPHS / 10) fail_msg("%s changed only %d of %d graphs", pass_table[i].name, rewrote[i], GRAPHS);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_graphs)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
