@@ -1,0 +1,175 @@
+/* Movement: copies with strides. Axes are split into what lies before (outer) and after (inner) the one named. */
+#include "backend/emit.h"
+
+typedef struct { int64_t outer, size, inner; } Axis;
+static Axis axis_of(IrType t, int64_t axis) {
+    Axis a = {1, t.dim[axis], 1};
+    for (int i = 0; i < t.rank; i++) {
+        if (i < axis) a.outer *= t.dim[i];
+        if (i > axis) a.inner *= t.dim[i];
+    }
+    return a;
+}
+
+static bool coarse(IrType t) { return t.live == LIVE_ALWAYS || t.live == LIVE_STEP; }
+static int64_t unit_stride(IrType t, IrType to) {
+    return t.live == to.live || (coarse(t) && coarse(to)) ? ir_type_size(t) : 0;
+}
+
+/* A nest [unit, outer, chunk] of `to`, with nothing in it yet. */
+static EmitNest blocks(int64_t outer, int64_t chunk) {
+    return (EmitNest){.n = 3, .dim = {1, outer, chunk}};
+}
+
+static NestRef block_ref(Emit *e, const IrNode *n, IrType to, int64_t outer_stride, int64_t start) {
+    NestRef r = {.base = emit_at_const(e, emit_base(e, n), start)};
+    r.stride[0] = unit_stride(n->type, to);
+    r.stride[1] = outer_stride;
+    r.stride[2] = 1;
+    if (to.live == LIVE_POS && n->type.live == LIVE_ROW) r.row_size = ir_type_size(n->type);
+    return r;
+}
+
+static EmitNest part_of_concat(Emit *e, const IrNode *n, int i, const Axis *all, int64_t before) {
+    Axis part = axis_of(n->in[i]->type, ir_attr_i(n, "axis"));
+    EmitNest nest = blocks(all->outer, part.size * part.inner);
+    nest.n_ref = 2;
+    nest.ref[0] = block_ref(e, n, n->type, all->size * all->inner, before * all->inner);
+    nest.ref[1] = block_ref(e, n->in[i], n->type, part.size * part.inner, 0);
+    return nest;
+}
+
+/* All parts of a unit one after another, so that the result is written in order. */
+void emit_CONCAT(Emit *e, const IrNode *n) {
+    Axis all = axis_of(n->type, ir_attr_i(n, "axis"));
+    EmitNest *part = ARENA_ARRAY(e->arena, EmitNest, n->n_in);
+    bool by_row = false;
+    int64_t before = 0;
+    for (int i = 0; i < n->n_in; i++) {
+        part[i] = part_of_concat(e, n, i, &all, before);
+        before += axis_of(n->in[i]->type, ir_attr_i(n, "axis")).size;
+        by_row |= part[i].ref[1].row_size != 0;
+    }
+    if (by_row) {
+        for (int i = 0; i < n->n_in; i++) emit_copy_units(e, &part[i], n->type);
+        return;
+    }
+    Val lo, hi;
+    emit_units(e, n->type, &lo, &hi);
+    EmitLoop unit = emit_for(e, lo, hi, 1);
+    for (int i = 0; i < n->n_in; i++) {
+        for (int k = 0; k < 2; k++) part[i].ref[k].start = emit_scale(e, unit.i, part[i].ref[k].stride[0]);
+        emit_copy(e, &part[i]); /* dimension 0 has size 1 */
+    }
+    emit_end(e, &unit);
+}
+
+void emit_SLICE(Emit *e, const IrNode *n) {
+    Axis from = axis_of(n->in[0]->type, ir_attr_i(n, "axis")), to = axis_of(n->type, ir_attr_i(n, "axis"));
+    EmitNest nest = blocks(to.outer, to.size * to.inner);
+    nest.n_ref = 2;
+    nest.ref[0] = block_ref(e, n, n->type, to.size * to.inner, 0);
+    nest.ref[1] = block_ref(e, n->in[0], n->type, from.size * from.inner, ir_attr_i(n, "begin") * from.inner);
+    emit_copy_units(e, &nest, n->type);
+}
+
+static void zero_body(Emit *e, EmitNest *n, int w, void *user) {
+    (void)user;
+    emit_ref_store(e, n, 0, emit_const(e, w, 0));
+}
+
+static void zeros(Emit *e, const IrNode *n, int64_t outer, int64_t outer_stride, int64_t start, int64_t chunk) {
+    if (!chunk) return;
+    EmitNest nest = blocks(outer, chunk);
+    nest.n_ref = 1;
+    nest.body = zero_body;
+    nest.ref[0] = block_ref(e, n, n->type, outer_stride, start);
+    emit_nest_units(e, &nest, n->type);
+}
+
+void emit_PAD(Emit *e, const IrNode *n) {
+    Axis from = axis_of(n->in[0]->type, ir_attr_i(n, "axis")), to = axis_of(n->type, ir_attr_i(n, "axis"));
+    int64_t before = ir_attr_i(n, "before") * to.inner, chunk = from.size * from.inner, all = to.size * to.inner;
+    EmitNest nest = blocks(to.outer, chunk);
+    nest.n_ref = 2;
+    nest.ref[0] = block_ref(e, n, n->type, all, before);
+    nest.ref[1] = block_ref(e, n->in[0], n->type, chunk, 0);
+    zeros(e, n, to.outer, all, 0, before);
+    emit_copy_units(e, &nest, n->type);
+    zeros(e, n, to.outer, all, before + chunk, all - before - chunk);
+}
+
+void emit_RESHAPE(Emit *e, const IrNode *n) {
+    const IrNode *x = emit_operand(e, n, 0);
+    if (x->plan.region == n->plan.region && x->plan.offset == n->plan.offset && n->plan.region != REGION_NONE &&
+        n->plan.region != REGION_INPUT)
+        return; /* planned onto its operand */
+    EmitNest nest = blocks(1, ir_type_size(n->type));
+    nest.n_ref = 2;
+    nest.ref[0] = block_ref(e, n, n->type, 0, 0);
+    nest.ref[1] = block_ref(e, n->in[0], n->type, 0, 0);
+    emit_copy_units(e, &nest, n->type);
+}
+
+void emit_TRANSPOSE(Emit *e, const IrNode *n) {
+    const int64_t *order = ir_attr(n, "order")->ilist.v;
+    IrType from = n->in[0]->type;
+    int64_t stride[IR_MAX_RANK], size = 1;
+    for (int i = from.rank - 1; i >= 0; size *= from.dim[i--]) stride[i] = size;
+    EmitNest nest = {.n = from.rank + 1, .dim = {1}, .n_ref = 2};
+    nest.ref[0] = emit_ref(e, n, n->type);
+    nest.ref[1] = (NestRef){.base = emit_base(e, n->in[0])};
+    nest.ref[0].stride[0] = nest.ref[1].stride[0] = size;
+    for (int i = 0; i < from.rank; i++) {
+        nest.dim[i + 1] = n->type.dim[i];
+        nest.ref[1].stride[i + 1] = stride[order[i]];
+    }
+    emit_copy_units(e, &nest, n->type);
+}
+
+void emit_BROADCAST(Emit *e, const IrNode *n) {
+    EmitNest nest = {.n = n->type.rank + 1, .dim = {1}, .n_ref = 2};
+    for (int i = 0; i < n->type.rank; i++) nest.dim[i + 1] = n->type.dim[i];
+    nest.ref[0] = emit_ref(e, n, n->type);
+    nest.ref[1] = emit_ref(e, n->in[0], n->type);
+    emit_copy_units(e, &nest, n->type);
+}
+
+/* ---- by a table of indices ---- */
+
+static void add_body(Emit *e, EmitNest *n, int w, void *user) {
+    (void)user;
+    emit_ref_store(e, n, 0, emit_fadd(e, emit_ref_load(e, n, 0, w), emit_ref_load(e, n, 1, w)));
+}
+
+/* For each unit, outer index and j: `inner` elements between index list[j] of one side and j of the other. */
+static void by_index(Emit *e, const IrNode *n, const Axis *from, const Axis *to, bool scatter) {
+    const IrAttr *list = ir_attr(n, "indices");
+    Val table = emit_i32_table(e, list->ilist.v, list->ilist.n), lo, hi;
+    Val x = emit_base(e, n->in[0]), out = emit_base(e, n);
+    emit_units(e, n->type, &lo, &hi);
+    EmitLoop o = emit_for(e, emit_scale(e, lo, to->outer), emit_scale(e, hi, to->outer), 1);
+    Val src = emit_at(e, x, emit_scale(e, o.i, from->size * from->inner));
+    Val dst = emit_at(e, out, emit_scale(e, o.i, to->size * to->inner));
+    EmitLoop j = emit_for(e, emit_i64(e, 0), emit_i64(e, list->ilist.n), 1);
+    Val at = emit_scale(e, emit_to_i64(e, emit_load_elem(e, e->i32, table, j.i)), from->inner);
+    Val along = emit_scale(e, j.i, from->inner);
+    EmitNest nest = {.n = 1, .dim = {from->inner}, .n_ref = 2, .body = add_body};
+    nest.ref[0] = (NestRef){.base = emit_at(e, dst, scatter ? at : along), .stride = {1}};
+    nest.ref[1] = (NestRef){.base = emit_at(e, src, scatter ? along : at), .stride = {1}};
+    if (scatter) emit_nest(e, &nest);
+    else emit_copy(e, &nest);
+    emit_end(e, &j);
+    emit_end(e, &o);
+}
+
+void emit_GATHER(Emit *e, const IrNode *n) {
+    Axis from = axis_of(n->in[0]->type, ir_attr_i(n, "axis")), to = axis_of(n->type, ir_attr_i(n, "axis"));
+    by_index(e, n, &from, &to, false);
+}
+
+void emit_SCATTERADD(Emit *e, const IrNode *n) {
+    Axis from = axis_of(n->in[0]->type, ir_attr_i(n, "axis")), to = axis_of(n->type, ir_attr_i(n, "axis"));
+    zeros(e, n, 1, 0, 0, ir_type_size(n->type));
+    by_index(e, n, &from, &to, true);
+}

@@ -1,0 +1,108 @@
+/* From a program to LLVM text, assembly or an object file: the constant ctrc_model, and backend_emit. */
+#include <stdlib.h>
+#include <string.h>
+#include "backend/emit.h"
+
+/* ---- the constant ctrc_model ---- */
+
+static Val bytes_global(Emit *e, const char *name, const char *data, size_t n) {
+    Val init = LLVMConstStringInContext2(e->cx, data, n, 1);
+    Val g = LLVMAddGlobal(e->mod, LLVMTypeOf(init), name);
+    LLVMSetInitializer(g, init);
+    LLVMSetGlobalConstant(g, 1);
+    LLVMSetLinkage(g, LLVMPrivateLinkage);
+    return g;
+}
+
+/* The values of a vocabulary one after another, each with its newline. */
+static Val vocab_blob(Emit *e, const IrVocab *v) {
+    size_t size = 0;
+    for (int64_t i = 0; i < v->n; i++) size += (size_t)v->lens[i] + 1;
+    char *text = malloc(size + 1), *to = text;
+    if (!text) abort();
+    for (int64_t i = 0; i < v->n; i++) {
+        memcpy(to, v->values[i], (size_t)v->lens[i]);
+        to += v->lens[i];
+        *to++ = '\n';
+    }
+    Val fields[] = {bytes_global(e, "vocab", text, size), emit_i64(e, (int64_t)size)};
+    free(text);
+    return LLVMConstStructInContext(e->cx, fields, 2, 0);
+}
+
+static Val vocabs_global(Emit *e) {
+    int n = e->p->n_vocabs;
+    Val *items = ARENA_ARRAY(e->arena, Val, n + 1);
+    for (int i = 0; i < n; i++) items[i] = vocab_blob(e, &e->p->vocabs[i]);
+    Val g = LLVMAddGlobal(e->mod, LLVMArrayType2(e->t_blob, (uint64_t)n), "vocabs");
+    LLVMSetInitializer(g, LLVMConstArray2(e->t_blob, items, (uint64_t)n));
+    LLVMSetGlobalConstant(g, 1);
+    LLVMSetLinkage(g, LLVMPrivateLinkage);
+    return g;
+}
+
+static Val function_or_null(Emit *e, const char *name) {
+    Val f = LLVMGetNamedFunction(e->mod, name);
+    return f ? f : LLVMConstNull(e->ptr);
+}
+
+void emit_model_constant(Emit *e, const EmitTarget *t, const char *march) {
+    char *text = backend_describe(e->p, march);
+    if (!text) return; /* reported */
+    size_t n = strlen(text);
+    /* in the order of RT_STRUCT_MODEL; LLVM compares the types */
+    Val fields[] = {emit_i32(e, RT_ABI_VERSION),
+                    emit_i32(e, t->level),
+                    bytes_global(e, "description", text, n),
+                    emit_i64(e, (int64_t)n),
+                    vocabs_global(e),
+                    function_or_null(e, "ctrc_train"),
+                    function_or_null(e, "ctrc_eval"),
+                    function_or_null(e, "ctrc_predict")};
+    free(text);
+    Val g = LLVMAddGlobal(e->mod, e->t_model, "ctrc_model");
+    LLVMSetInitializer(g, LLVMConstStructInContext(e->cx, fields, sizeof fields / sizeof *fields, 0));
+    LLVMSetGlobalConstant(g, 1);
+}
+
+/* ---- output ---- */
+
+static bool put(IrProgram *p, const char *data, size_t n, FILE *out) {
+    if (fwrite(data, 1, n, out) == n) return true;
+    diag_error(p->diag, (Span){0}, NULL, "can't write the output");
+    return false;
+}
+
+static bool put_module(IrProgram *p, LLVMModuleRef mod, LLVMTargetMachineRef tm, BackendEmit what, FILE *out) {
+    if (what == EMIT_LLVM) {
+        char *text = LLVMPrintModuleToString(mod);
+        bool ok = put(p, text, strlen(text), out);
+        LLVMDisposeMessage(text);
+        return ok;
+    }
+    LLVMMemoryBufferRef code;
+    char *why = NULL;
+    LLVMCodeGenFileType type = what == EMIT_ASM ? LLVMAssemblyFile : LLVMObjectFile;
+    if (LLVMTargetMachineEmitToMemoryBuffer(tm, mod, type, &why, &code)) {
+        diag_error(p->diag, (Span){0}, NULL, "internal: LLVM makes no code: %s", why);
+        LLVMDisposeMessage(why);
+        return false;
+    }
+    bool ok = put(p, LLVMGetBufferStart(code), LLVMGetBufferSize(code), out);
+    LLVMDisposeMemoryBuffer(code);
+    return ok;
+}
+
+bool backend_emit(IrProgram *p, const char *march, int level, BackendEmit what, FILE *out) {
+    EmitTarget t;
+    if (!emit_target(p->diag, p->arena, march, &t)) return false;
+    LLVMTargetMachineRef tm = emit_machine(p->diag, &t, level);
+    if (!tm) return false;
+    LLVMContextRef cx = LLVMContextCreate();
+    LLVMModuleRef mod = emit_module(p, cx, tm, &t, level, emit_model_constant, march);
+    bool ok = mod && put_module(p, mod, tm, what, out);
+    if (mod) LLVMDisposeModule(mod);
+    LLVMContextDispose(cx);
+    LLVMDisposeTargetMachine(tm);
+    return ok;
+}

@@ -1,0 +1,402 @@
+/* Products by register tiles. C = A B is cut into tiles of MR rows by two vectors of columns, whose sums stay in
+ * registers over a block of at most KC terms; a panel of B, KC terms of two vectors, is packed once into scratch
+ * and stays in the first-level cache while all row tiles pass by it.
+ *
+ *     for a block of KC terms, for a group of panels that fit half the second-level cache
+ *         pack the group
+ *         for MC rows that fit a quarter of it, for each panel, for each tile of MR rows: the tile
+ *
+ * Every element's sum runs over its terms in order, by fused multiply-adds, whichever tile it is in: a tile
+ * with fewer rows than MR computes its last row several times, one with fewer columns is padded with zeros. So
+ * results don't depend on how rows are handed to threads.
+ *
+ * A is read in place, by rows of constant stride; for weight gradients (x^T g) strips of x are packed too. */
+#include <string.h>
+#include "backend/emit.h"
+
+/* ---- sizes, from the target's registers and caches ---- */
+
+typedef struct {
+    int W, MR, NR;
+    int64_t kc, panels, mc; /* terms a block, panels a group, rows a block */
+} Shape;
+
+static int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t at_least(int64_t a, int64_t least) { return a < least ? least : a; }
+static int64_t at_most(int64_t a, int64_t most) { return a > most ? most : a; }
+
+static Shape shape_of(const PassTarget *t, int64_t n, int64_t k) {
+    Shape s = {.W = t->vector_floats, .NR = 2 * t->vector_floats};
+    s.MR = t->vector_regs == 32 ? 12 : 6; /* 2 MR sums, two vectors of B, and one of A left over */
+    int64_t most = at_least(t->l1_bytes * 3 / 4 / (4 * s.NR), 64);
+    int64_t blocks = div_up(k, most);
+    s.kc = at_most(k, div_up(div_up(k, blocks), 8) * 8);
+    s.panels = at_most(at_least(t->l2_bytes / 2 / (4 * s.kc * s.NR), 1), div_up(n, s.NR));
+    s.mc = at_least(t->l2_bytes / 4 / (4 * s.kc) / s.MR, 1) * s.MR;
+    return s;
+}
+
+int64_t emit_gemm_scratch(const PassTarget *t, int64_t n, int64_t k) {
+    Shape s = shape_of(t, n, k);
+    return 4 * s.kc * s.panels * s.NR;
+}
+
+/* ---- the tile ---- */
+
+enum { FIRST = 1, LAST = 2 }; /* flags of a block of terms */
+
+typedef struct {
+    const EmitGemm *g;
+    const Shape *s;
+    int cols; /* of this tile: NR, or what is left in the last panel */
+    Val c, row0, col0;
+    Val row[16];
+    Val sum[16][2]; /* variables */
+} Tile;
+
+/* Columns first..first+w-1 of one row, to or from memory. */
+typedef struct { Tile *t; int r, half; } TileRow;
+
+static Val element(Emit *e, Tile *t, int r, int col) {
+    return emit_at_const(e, emit_at(e, t->c, emit_scale(e, t->row[r], t->g->c_row)), col);
+}
+
+static void store_piece(Emit *e, int first, int w, void *user) {
+    TileRow *p = user;
+    Tile *t = p->t;
+    Val v = emit_take(e, emit_get(e, t->sum[p->r][p->half]), first, w);
+    int col = p->half * t->s->W + first;
+    if (t->g->epilogue)
+        v = t->g->epilogue(e, v, emit_add(e, t->row0, t->row[p->r]), emit_add(e, t->col0, emit_i64(e, col)), w, t->g->user);
+    emit_store(e, v, element(e, t, p->r, col));
+}
+
+static void store_raw_piece(Emit *e, int first, int w, void *user) {
+    TileRow *p = user;
+    Val v = emit_take(e, emit_get(e, p->t->sum[p->r][p->half]), first, w);
+    emit_store(e, v, element(e, p->t, p->r, p->half * p->t->s->W + first));
+}
+
+static void load_piece(Emit *e, int first, int w, void *user) {
+    TileRow *p = user;
+    int W = p->t->s->W;
+    Val v = emit_load_vec(e, element(e, p->t, p->r, p->half * W + first), w), var = p->t->sum[p->r][p->half];
+    if (w == W) {
+        emit_set(e, var, v);
+        return;
+    }
+    Val all = emit_get(e, var);
+    for (int i = 0; i < w; i++)
+        all = LLVMBuildInsertElement(e->b, all, emit_take(e, v, i, 1), emit_i32(e, first + i), "");
+    emit_set(e, var, all);
+}
+
+static void each_piece(Emit *e, Tile *t, EmitPiece piece) {
+    for (int r = 0; r < t->s->MR; r++)
+        for (int half = 0; half * t->s->W < t->cols; half++) {
+            TileRow p = {t, r, half};
+            emit_pieces(e, (int)at_most(t->cols - half * t->s->W, t->s->W), piece, &p);
+        }
+}
+
+/* One term: a column of A times a row of the panel. */
+static void term(Emit *e, Tile *t, Val *a, Val b, Val l) {
+    int halves = t->cols > t->s->W ? 2 : 1;
+    Val panel = emit_at(e, b, emit_scale(e, l, t->s->NR)), rhs[2];
+    for (int h = 0; h < halves; h++) {
+        rhs[h] = emit_load_vec(e, emit_at_const(e, panel, h * t->s->W), t->s->W);
+        LLVMSetAlignment(rhs[h], 32);
+    }
+    Val at = emit_scale(e, l, t->g->a_col);
+    for (int r = 0; r < t->s->MR; r++) {
+        Val lhs = emit_splat(e, emit_load_vec(e, emit_at(e, a[r], at), 1), t->s->W);
+        for (int h = 0; h < halves; h++)
+            emit_set(e, t->sum[r][h], emit_fma(e, lhs, rhs[h], emit_get(e, t->sum[r][h])));
+    }
+}
+
+/* void tile(step, a, b, c, terms, rows, row0, col0, flags): `rows` (1..MR) rows of A from `a`, the panel b, to
+ * c; row0 and col0 say where in the result that is. */
+static Val make_tile(Emit *e, const EmitGemm *g, const Shape *s, int cols) {
+    enum { UNROLL = 4 };
+    LLVMTypeRef args[] = {e->ptr, e->ptr, e->ptr, e->ptr, e->i64, e->i64, e->i64, e->i64, e->i64};
+    EmitFn outer = emit_fn_open(e, "tile", args, 9);
+    Val f = e->fn, a = LLVMGetParam(f, 1), b = LLVMGetParam(f, 2), terms = LLVMGetParam(f, 4),
+        rows = LLVMGetParam(f, 5), flags = LLVMGetParam(f, 8), lhs[16];
+    Tile t = {.g = g, .s = s, .cols = cols, .c = LLVMGetParam(f, 3), .row0 = LLVMGetParam(f, 6), .col0 = LLVMGetParam(f, 7)};
+    Val last_row = emit_sub(e, rows, emit_i64(e, 1));
+    for (int r = 0; r < s->MR; r++) {
+        t.row[r] = emit_min_i64(e, emit_i64(e, r), last_row);
+        lhs[r] = emit_at(e, a, emit_scale(e, t.row[r], g->a_row));
+        for (int h = 0; h * s->W < cols; h++) {
+            t.sum[r][h] = emit_var(e, emit_vec(e, s->W));
+            emit_set(e, t.sum[r][h], emit_const(e, s->W, 0));
+        }
+    }
+    Val started = emit_icmp(e, LLVMIntEQ, LLVMBuildAnd(e->b, flags, emit_i64(e, FIRST), ""), emit_i64(e, 0));
+    EmitIf resume = emit_if(e, started);
+    each_piece(e, &t, load_piece);
+    emit_fi(e, &resume);
+    Val whole = LLVMBuildAnd(e->b, terms, emit_i64(e, -UNROLL), "");
+    EmitLoop l = emit_for(e, emit_i64(e, 0), whole, UNROLL);
+    for (int u = 0; u < UNROLL; u++) term(e, &t, lhs, b, emit_add(e, l.i, emit_i64(e, u)));
+    emit_end(e, &l);
+    EmitLoop rest = emit_for(e, whole, terms, 1);
+    term(e, &t, lhs, b, rest.i);
+    emit_end(e, &rest);
+    if (g->epilogue) {
+        Val unfinished = emit_icmp(e, LLVMIntEQ, LLVMBuildAnd(e->b, flags, emit_i64(e, LAST), ""), emit_i64(e, 0));
+        EmitIf end = emit_if(e, unfinished);
+        each_piece(e, &t, store_raw_piece);
+        emit_else(e, &end);
+        each_piece(e, &t, store_piece);
+        emit_fi(e, &end);
+    } else {
+        each_piece(e, &t, store_raw_piece);
+    }
+    emit_fn_close(e, &outer);
+    return f;
+}
+
+/* ---- packing ---- */
+
+typedef struct { Val from, to; int w; } Copy;
+static void copy_piece(Emit *e, int first, int w, void *user) {
+    Copy *c = user;
+    emit_store(e, emit_load_vec(e, emit_at_const(e, c->from, first), w), emit_at_const(e, c->to, first));
+}
+static void zero_piece(Emit *e, int first, int w, void *user) {
+    Copy *c = user;
+    emit_store(e, emit_const(e, w, 0), emit_at_const(e, c->to, c->w + first));
+}
+
+/* Eight vectors of eight become their transpose. */
+static void transpose8(Emit *e, Val *v) {
+    for (int step = 1; step < 8; step *= 2) {
+        Val out[8], low[8], high[8];
+        for (int i = 0; i < 8; i++) { /* lanes with bit `step` clear (set) of a pair, interleaved */
+            int lane = i & step ? 8 + (i ^ step) : i;
+            low[i] = emit_i32(e, lane);
+            high[i] = emit_i32(e, i & step ? 8 + i : i | step);
+        }
+        for (int i = 0; i < 8; i++) {
+            if (i & step) continue;
+            Val a = v[i], b = v[i | step];
+            out[i] = LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(low, 8), "");
+            out[i | step] = LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(high, 8), "");
+        }
+        memcpy(v, out, sizeof out);
+    }
+}
+
+/* Rows of B whose terms are contiguous (b_row 1): blocks of 8 by 8, what is left one by one. */
+static void pack_transposed(Emit *e, const EmitGemm *g, const Shape *s, Val from, Val to, Val terms, int cols) {
+    int blocks = cols / 8 * 8;
+    Val whole = LLVMBuildAnd(e->b, terms, emit_i64(e, -8), "");
+    EmitLoop l = emit_for(e, emit_i64(e, 0), whole, 8);
+    for (int j = 0; j < blocks; j += 8) {
+        Val v[8];
+        for (int i = 0; i < 8; i++) v[i] = emit_load_vec(e, emit_at_const(e, emit_at(e, from, l.i), (j + i) * g->b_col), 8);
+        transpose8(e, v);
+        for (int i = 0; i < 8; i++)
+            emit_store(e, v[i], emit_at_const(e, emit_at(e, to, emit_scale(e, l.i, s->NR)), i * s->NR + j));
+    }
+    emit_end(e, &l);
+    EmitLoop rest = emit_for(e, emit_i64(e, 0), terms, 1);
+    Val in_blocks = emit_icmp(e, LLVMIntSLT, rest.i, whole);
+    Val row = emit_at(e, to, emit_scale(e, rest.i, s->NR)), source = emit_at(e, from, rest.i);
+    if (blocks) {
+        EmitIf tail = emit_if(e, LLVMBuildNot(e->b, in_blocks, ""));
+        for (int j = 0; j < blocks; j++)
+            emit_store(e, emit_load_vec(e, emit_at_const(e, source, j * g->b_col), 1), emit_at_const(e, row, j));
+        emit_fi(e, &tail);
+    }
+    for (int j = blocks; j < s->NR; j++) {
+        Val v = j < cols ? emit_load_vec(e, emit_at_const(e, source, j * g->b_col), 1) : emit_const(e, 1, 0);
+        emit_store(e, v, emit_at_const(e, row, j));
+    }
+    emit_end(e, &rest);
+}
+
+/* `terms` rows of B from `from` (its first column is the panel's) to the panel, padded to NR columns. */
+static void pack_panel(Emit *e, const EmitGemm *g, const Shape *s, Val from, Val to, Val terms, int cols) {
+    if (g->b_row == 1 && g->b_col != 1) {
+        pack_transposed(e, g, s, from, to, terms, cols);
+        return;
+    }
+    EmitLoop l = emit_for(e, emit_i64(e, 0), terms, 1);
+    Copy c = {emit_at(e, from, emit_scale(e, l.i, g->b_row)), emit_at(e, to, emit_scale(e, l.i, s->NR)), cols};
+    if (g->b_col == 1) {
+        emit_pieces(e, cols, copy_piece, &c);
+    } else {
+        for (int j = 0; j < cols; j++)
+            emit_store(e, emit_load_vec(e, emit_at_const(e, c.from, j * g->b_col), 1), emit_at_const(e, c.to, j));
+    }
+    emit_pieces(e, s->NR - cols, zero_piece, &c);
+    emit_end(e, &l);
+}
+
+/* ---- the loops ---- */
+
+typedef struct {
+    const EmitGemm *g;
+    Shape s;
+    int tail;            /* columns of the last panel if it isn't whole, else 0 */
+    int64_t whole;       /* whole panels */
+    Val tile, tile_tail; /* functions */
+} Plan;
+
+static Plan plan_of(Emit *e, const EmitGemm *g, Shape s) {
+    Plan p = {.g = g, .s = s, .tail = (int)(g->n % s.NR), .whole = g->n / s.NR};
+    if (p.whole) p.tile = make_tile(e, g, &p.s, s.NR);
+    if (p.tail) p.tile_tail = make_tile(e, g, &p.s, p.tail);
+    return p;
+}
+
+/* Panels from..to-1 into scratch: whole ones in a loop, then the last. */
+static void pack_group(Emit *e, const Plan *p, Val l0, Val terms, Val from, Val to) {
+    const EmitGemm *g = p->g;
+    Val b = emit_at(e, g->b, emit_scale(e, l0, g->b_row)), whole = emit_i64(e, p->whole);
+    if (p->whole) {
+        EmitLoop j = emit_for(e, from, emit_min_i64(e, to, whole), 1);
+        Val at = emit_at(e, e->scratch, emit_scale(e, emit_sub(e, j.i, from), p->s.kc * p->s.NR));
+        pack_panel(e, g, &p->s, emit_at(e, b, emit_scale(e, j.i, p->s.NR * g->b_col)), at, terms, p->s.NR);
+        emit_end(e, &j);
+    }
+    if (p->tail) {
+        EmitIf here = emit_if(e, emit_icmp(e, LLVMIntSGT, to, whole));
+        Val at = emit_at(e, e->scratch, emit_scale(e, emit_sub(e, whole, from), p->s.kc * p->s.NR));
+        pack_panel(e, g, &p->s, emit_at_const(e, b, p->whole * p->s.NR * g->b_col), at, terms, p->tail);
+        emit_fi(e, &here);
+    }
+}
+
+static void call_tile(Emit *e, Val f, Val *args) {
+    LLVMBuildCall2(e->b, LLVMGlobalGetValueType(f), f, args, 9, "");
+}
+
+/* Where A's rows are: in place, or one packed strip. */
+typedef struct {
+    Val a, c, terms, flags;
+    Val row; /* of the result that `a` begins with; NULL: 0 */
+} Block;
+
+/* All tiles of rows lo..hi-1 in one panel. */
+static void run_panel(Emit *e, const Plan *p, const Block *k, Val panel, Val col, Val lo, Val hi, Val f) {
+    EmitLoop i = emit_for(e, lo, hi, p->s.MR);
+    Val rows = emit_min_i64(e, emit_sub(e, hi, i.i), emit_i64(e, p->s.MR));
+    Val a = emit_at(e, k->a, emit_scale(e, i.i, p->g->a_row));
+    Val c = emit_at(e, emit_at(e, k->c, emit_scale(e, i.i, p->g->c_row)), col);
+    Val row = k->row ? emit_add(e, k->row, i.i) : i.i;
+    call_tile(e, f, (Val[]){e->step, a, panel, c, k->terms, rows, row, col, k->flags});
+    emit_end(e, &i);
+}
+
+/* Panels from..to-1, which stand packed in scratch, over rows lo..hi-1. */
+static void run_group(Emit *e, const Plan *p, const Block *k, Val from, Val to, Val lo, Val hi) {
+    Val whole = emit_i64(e, p->whole);
+    int64_t size = p->s.kc * p->s.NR;
+    if (p->whole) {
+        EmitLoop j = emit_for(e, from, emit_min_i64(e, to, whole), 1);
+        Val at = emit_at(e, e->scratch, emit_scale(e, emit_sub(e, j.i, from), size));
+        run_panel(e, p, k, at, emit_scale(e, j.i, p->s.NR), lo, hi, p->tile);
+        emit_end(e, &j);
+    }
+    if (p->tail) {
+        EmitIf here = emit_if(e, emit_icmp(e, LLVMIntSGT, to, whole));
+        Val at = emit_at(e, e->scratch, emit_scale(e, emit_sub(e, whole, from), size));
+        run_panel(e, p, k, at, emit_i64(e, p->whole * p->s.NR), lo, hi, p->tile_tail);
+        emit_fi(e, &here);
+    }
+}
+
+static Val block_flags(Emit *e, Val l0, Val end, Val all, bool accumulate) {
+    Val first = emit_icmp(e, LLVMIntEQ, l0, emit_i64(e, 0)), last = emit_icmp(e, LLVMIntEQ, end, all);
+    Val none = emit_i64(e, 0);
+    return LLVMBuildOr(e->b, accumulate ? none : emit_select(e, first, emit_i64(e, FIRST), none),
+                       emit_select(e, last, emit_i64(e, LAST), none), "");
+}
+
+void emit_gemm(Emit *e, const EmitGemm *g, Val lo, Val hi) {
+    Plan p = plan_of(e, g, shape_of(&e->target, g->n, g->k));
+    Val zero = emit_i64(e, 0), all = emit_i64(e, g->k), panels = emit_i64(e, p.whole + (p.tail > 0));
+    EmitLoop l = emit_for(e, zero, all, p.s.kc);
+    Val end = emit_min_i64(e, emit_add(e, l.i, emit_i64(e, p.s.kc)), all);
+    Block k = {.a = emit_at(e, g->a, emit_scale(e, l.i, g->a_col)), .c = g->c, .terms = emit_sub(e, end, l.i)};
+    k.flags = block_flags(e, l.i, end, all, g->accumulate);
+    k.row = g->row_base;
+    EmitLoop group = emit_for(e, zero, panels, p.s.panels);
+    Val to = emit_min_i64(e, emit_add(e, group.i, emit_i64(e, p.s.panels)), panels);
+    pack_group(e, &p, l.i, k.terms, group.i, to);
+    EmitLoop rows = emit_for(e, lo, hi, p.s.mc);
+    run_group(e, &p, &k, group.i, to, rows.i, emit_min_i64(e, emit_add(e, rows.i, emit_i64(e, p.s.mc)), hi));
+    emit_end(e, &rows);
+    emit_end(e, &group);
+    emit_end(e, &l);
+}
+
+/* ---- weight gradients: C[k,n] = x^T g ----
+ * Terms are rows of the batch. Tiles of the result, handed to threads: a strip of MR rows of C by a group of
+ * panels, the strips of a group one after another. */
+
+static Shape grad_shape(const PassTarget *t, int64_t k, int64_t n) {
+    Shape s = shape_of(t, n, 256);
+    s.kc = 256;
+    int64_t strips = div_up(k, s.MR);
+    s.panels = at_most(strips >= 8 ? 8 : 2, div_up(n, s.NR));
+    return s;
+}
+
+int64_t emit_grad_w_tiles(const PassTarget *t, int64_t k, int64_t n) {
+    Shape s = grad_shape(t, k, n);
+    return div_up(k, s.MR) * div_up(div_up(n, s.NR), s.panels);
+}
+
+int64_t emit_grad_w_scratch(const PassTarget *t, int64_t k, int64_t n) {
+    Shape s = grad_shape(t, k, n);
+    return 4 * s.kc * (s.panels * s.NR + 16);
+}
+
+/* Strip: columns i..i+rows-1 of x as [terms][MR]. */
+static void pack_strip(Emit *e, const EmitGradW *g, const Shape *s, Val from, Val to, Val terms, Val rows) {
+    EmitLoop l = emit_for(e, emit_i64(e, 0), terms, 1);
+    Val source = emit_at(e, from, emit_scale(e, l.i, g->k)), place = emit_at(e, to, emit_scale(e, l.i, s->MR));
+    EmitIf whole = emit_if(e, emit_icmp(e, LLVMIntEQ, rows, emit_i64(e, s->MR)));
+    Copy c = {source, place, s->MR};
+    emit_pieces(e, s->MR, copy_piece, &c);
+    emit_else(e, &whole);
+    EmitLoop r = emit_for(e, emit_i64(e, 0), rows, 1);
+    emit_store(e, emit_load_vec(e, emit_at(e, source, r.i), 1), emit_at(e, place, r.i));
+    emit_end(e, &r);
+    emit_fi(e, &whole);
+    emit_end(e, &l);
+}
+
+void emit_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi) {
+    Shape s = grad_shape(&e->target, g->k, g->n);
+    EmitGemm m = {.n = g->n, .k = 0, .a_row = 1, .a_col = s.MR, .b = g->g, .b_row = g->n, .b_col = 1,
+                  .c = g->c, .c_row = g->n, .epilogue = g->epilogue, .user = g->user};
+    Plan p = plan_of(e, &m, s);
+    int64_t strips = div_up(g->k, s.MR);
+    Val zero = emit_i64(e, 0), panels = emit_i64(e, p.whole + (p.tail > 0)), n_strips = emit_i64(e, strips);
+    Val strip = emit_at_const(e, e->scratch, s.kc * s.panels * s.NR);
+    EmitLoop l = emit_for(e, zero, emit_select(e, emit_icmp(e, LLVMIntSGT, g->rows, zero), g->rows, emit_i64(e, 1)), s.kc);
+    Val end = emit_min_i64(e, emit_add(e, l.i, emit_i64(e, s.kc)), g->rows);
+    Block k = {.a = strip, .terms = emit_sub(e, end, l.i), .flags = block_flags(e, l.i, end, g->rows, false)};
+    EmitLoop group = emit_for(e, emit_udiv(e, lo, n_strips), emit_udiv(e, emit_add(e, hi, emit_i64(e, strips - 1)), n_strips), 1);
+    Val from = emit_scale(e, group.i, s.panels), before = emit_scale(e, group.i, strips);
+    Val to = emit_min_i64(e, emit_add(e, from, emit_i64(e, s.panels)), panels);
+    pack_group(e, &p, l.i, k.terms, from, to);
+    Val s0 = emit_sub(e, lo, before), s1 = emit_min_i64(e, emit_sub(e, hi, before), n_strips);
+    s0 = emit_select(e, emit_icmp(e, LLVMIntSGT, s0, zero), s0, zero);
+    EmitLoop i = emit_for(e, s0, s1, 1);
+    Val row = emit_scale(e, i.i, s.MR), rows = emit_min_i64(e, emit_i64(e, s.MR), emit_sub(e, emit_i64(e, g->k), row));
+    Val x = emit_at(e, emit_at(e, g->x, emit_scale(e, l.i, g->k)), row);
+    pack_strip(e, g, &s, x, strip, k.terms, rows);
+    k.row = row;
+    k.c = emit_at(e, g->c, emit_scale(e, row, g->n));
+    run_group(e, &p, &k, from, to, zero, rows);
+    emit_end(e, &i);
+    emit_end(e, &group);
+    emit_end(e, &l);
+}

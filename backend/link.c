@@ -1,0 +1,86 @@
+/* Linking: the object goes to a file beside the executable, `cc` joins it with the runtime library, and only a
+ * finished executable takes the wanted name. `cc` is started directly, never through a shell. */
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "backend/backend.h"
+
+extern char **environ;
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1 /* the runtime library was built with it, so the program must be linked with it */
+#else
+#define SANITIZED 0
+#endif
+
+/* An empty file beside exe, named EXE.XXXXXX; its path, or NULL and an error. */
+static char *temporary(IrProgram *p, const char *exe, const char *suffix) {
+    char *path = arena_printf(p->arena, "%s.XXXXXX%s", exe, suffix);
+    int fd = mkstemps(path, (int)strlen(suffix));
+    if (fd < 0) {
+        diag_error(p->diag, (Span){0}, NULL, "can't write beside '%s': %s", exe, strerror(errno));
+        return NULL;
+    }
+    close(fd);
+    return path;
+}
+
+static bool write_object(IrProgram *p, const char *march, int level, const char *path) {
+    FILE *f = fopen(path, "wb");
+    if (!f) {
+        diag_error(p->diag, (Span){0}, NULL, "can't write '%s': %s", path, strerror(errno));
+        return false;
+    }
+    bool ok = backend_emit(p, march, level, EMIT_OBJ, f);
+    if (fclose(f) == 0 || !ok) return ok;
+    diag_error(p->diag, (Span){0}, NULL, "can't write '%s': %s", path, strerror(errno));
+    return false;
+}
+
+static bool run_linker(IrProgram *p, const char *object, const char *lib, const char *to) {
+    char *argv[] = {"cc", "-o", (char *)to, (char *)object, (char *)lib, "-ldnnl", "-lxxhash", "-lz", "-lzstd",
+                    "-ljansson", "-lpthread", "-lm", SANITIZED ? "-fsanitize=address,undefined" : NULL, NULL};
+    pid_t pid;
+    int failed = posix_spawnp(&pid, "cc", NULL, NULL, argv, environ);
+    if (failed) {
+        diag_error(p->diag, (Span){0}, failed == ENOENT ? "apt-get install gcc" : NULL, "cannot %s 'cc', which links the program%s%s",
+                   failed == ENOENT ? "find" : "run", failed == ENOENT ? "" : ": ", failed == ENOENT ? "" : strerror(failed));
+        return false;
+    }
+    int status;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR) return false;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
+    diag_error(p->diag, (Span){0}, "what it needs: apt-get install gcc libdnnl-dev libxxhash-dev zlib1g-dev libzstd-dev libjansson-dev",
+               "'cc' could not link the program (its messages stand above)");
+    return false;
+}
+
+/* Permissions as any new program gets them: mkstemp's file is its owner's alone. */
+static bool publish(IrProgram *p, const char *from, const char *exe) {
+    mode_t mask = umask(0);
+    umask(mask);
+    if (chmod(from, 0777 & ~mask) == 0 && rename(from, exe) == 0) return true;
+    diag_error(p->diag, (Span){0}, NULL, "can't write '%s': %s", exe, strerror(errno));
+    return false;
+}
+
+bool backend_link(IrProgram *p, const char *march, int level, const char *lib_dir, const char *exe) {
+    const char *lib = arena_printf(p->arena, "%s/libctrc_rt.a", lib_dir);
+    if (access(lib, R_OK) != 0) {
+        diag_error(p->diag, (Span){0}, "ctrc looks for it in ../lib/ctrc beside its own folder: was ctrc moved without it?",
+                   "can't read the runtime library '%s': %s", lib, strerror(errno));
+        return false;
+    }
+    char *object = temporary(p, exe, ".o"), *program = object ? temporary(p, exe, "") : NULL;
+    bool ok = program && write_object(p, march, level, object) && run_linker(p, object, lib, program) &&
+              publish(p, program, exe);
+    if (program && !ok) unlink(program);
+    if (object) unlink(object);
+    return ok;
+}

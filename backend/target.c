@@ -1,0 +1,108 @@
+/* --march: which CPU to make code for, and what the passes need to know of it. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <llvm-c/Target.h>
+#include "backend/emit.h"
+
+static bool has(const char *features, const char *one) {
+    size_t n = strlen(one);
+    for (const char *s = features; s && *s; s = strchr(s, ',') ? strchr(s, ',') + 1 : NULL)
+        if (s[0] == '+' && !strncmp(s + 1, one, n) && (s[n + 1] == ',' || !s[n + 1])) return true;
+    return false;
+}
+
+/* "32K" of /sys/devices/system/cpu/cpu0/cache/index<i>/size; 0 if it can't be read */
+static int64_t cache_size(int wanted_level) {
+    for (int i = 0; i < 8; i++) {
+        char path[96], kind[32] = "";
+        long level = 0, kib = 0;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/level", i);
+        FILE *f = fopen(path, "r");
+        if (!f) return 0;
+        bool ok = fscanf(f, "%ld", &level) == 1;
+        fclose(f);
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/type", i);
+        if ((f = fopen(path, "r"))) {
+            ok = ok && fscanf(f, "%31s", kind) == 1;
+            fclose(f);
+        }
+        if (!ok || level != wanted_level || !strcmp(kind, "Instruction")) continue;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
+        if (!(f = fopen(path, "r"))) return 0;
+        ok = fscanf(f, "%ldK", &kib) == 1;
+        fclose(f);
+        return ok ? kib * 1024 : 0;
+    }
+    return 0;
+}
+
+static char *kept(Arena *a, char *llvm_text) {
+    char *s = arena_strdup(a, llvm_text);
+    LLVMDisposeMessage(llvm_text);
+    return s;
+}
+
+static bool native(Diag *d, Arena *a, EmitTarget *out) {
+    static const char *const v3[] = {"avx2", "fma", "bmi", "bmi2", "f16c", "lzcnt", "movbe"};
+    static const char *const v4[] = {"avx512f", "avx512vl", "avx512dq", "avx512bw", "avx512cd"};
+    out->cpu = kept(a, LLVMGetHostCPUName());
+    out->features = kept(a, LLVMGetHostCPUFeatures());
+    out->level = 4;
+    for (size_t i = 0; i < sizeof v4 / sizeof *v4; i++)
+        if (!has(out->features, v4[i])) out->level = 3;
+    for (size_t i = 0; i < sizeof v3 / sizeof *v3; i++)
+        if (!has(out->features, v3[i])) {
+            diag_error(d, (Span){0}, "--march=x86-64-v3 makes a program for another machine",
+                       "this CPU (%s) lacks '%s': expected at least x86-64-v3", out->cpu, v3[i]);
+            return false;
+        }
+    int64_t l1 = cache_size(1), l2 = cache_size(2);
+    if (l1) out->pass.l1_bytes = l1;
+    if (l2) out->pass.l2_bytes = l2;
+    return true;
+}
+
+bool emit_target(Diag *d, Arena *a, const char *march, EmitTarget *out) {
+    static const char *const known[] = {"native", "x86-64-v3", "x86-64-v4"};
+    *out = (EmitTarget){.triple = "x86_64-unknown-linux-gnu", .features = "", .level = 3};
+    out->pass = (PassTarget){.l1_bytes = 32 << 10, .l2_bytes = 512 << 10};
+    if (!strcmp(march, "native")) {
+        if (!native(d, a, out)) return false;
+    } else if (!strcmp(march, "x86-64-v3") || !strcmp(march, "x86-64-v4")) {
+        out->cpu = arena_strdup(a, march);
+        out->level = march[8] - '0';
+    } else {
+        diag_error(d, (Span){0}, diag_did_you_mean(d, march, known, 3),
+                   "unknown --march '%s': expected native, x86-64-v3 or x86-64-v4", march);
+        return false;
+    }
+    out->pass.vector_floats = out->level == 4 ? 16 : 8;
+    out->pass.vector_regs = out->level == 4 ? 32 : 16;
+    return true;
+}
+
+bool backend_target(Diag *d, const char *march, PassTarget *out) {
+    EmitTarget t;
+    Arena *a = arena_new();
+    bool ok = emit_target(d, a, march, &t);
+    if (ok) *out = t.pass;
+    arena_free(a);
+    return ok;
+}
+
+LLVMTargetMachineRef emit_machine(Diag *d, const EmitTarget *t, int level) {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    LLVMTargetRef target;
+    char *why = NULL;
+    if (LLVMGetTargetFromTriple(t->triple, &target, &why)) {
+        diag_error(d, (Span){0}, NULL, "LLVM has no code generator for %s: %s", t->triple, why);
+        LLVMDisposeMessage(why);
+        return NULL;
+    }
+    LLVMCodeGenOptLevel opt = level == 0 ? LLVMCodeGenLevelLess : LLVMCodeGenLevelDefault;
+    return LLVMCreateTargetMachine(target, t->triple, t->cpu, t->features, opt, LLVMRelocPIC, LLVMCodeModelDefault);
+}
