@@ -40,6 +40,8 @@ void pass_list(FILE *out) {
 /* "name" of "name(args)". */
 static const char *bare_name(Arena *a, const char *text) { return arena_strndup(a, text, strcspn(text, "(")); }
 
+static bool last_of_name(int at) { return find(pass_table[at].name, at + 1) < 0; }
+
 /* ---- which ones ---- */
 
 typedef struct { bool on, off; const char *args; } Wish;
@@ -61,8 +63,16 @@ static Wish wish_for(IrProgram *p, const PassOptions *o, const char *name) {
 }
 
 static bool request_known(IrProgram *p, const char *request) {
-    const char *name = bare_name(p->arena, request + 1);
-    return (request[0] == '+' || request[0] == '-') && pass_known(p->diag, name);
+    PassArg *list = NULL;
+    int n = 0;
+    if (request[0] != '+' && request[0] != '-') {
+        diag_error(p->diag, no_place, NULL, "expected '+' or '-' before a requested pass, found '%s'", request);
+        return false;
+    }
+    if (!pass_parse_args(p->arena, p->diag, request + 1, &list, &n)) return false;
+    if (n == 1) return pass_known(p->diag, list->name);
+    diag_error(p->diag, no_place, NULL, "expected one pass in a request, found '%s'", request);
+    return false;
 }
 
 /* Names that aren't passes, and passes that can't be left out. */
@@ -174,8 +184,8 @@ static bool run(IrProgram *p, const PassOptions *o, const PassInfo *x, const cha
 
 /* ---- entrances ---- */
 
-/* A pass that was asked for by name says so if it finds nothing to do; one that changes the model, if it does. */
-static bool run_asked(IrProgram *p, const PassOptions *o, const PassInfo *x, const char *args) {
+/* Runs a pass and finds out whether it changed the program: for those that were asked for by name. */
+static bool run_and_compare(IrProgram *p, const PassOptions *o, const PassInfo *x, const char *args, bool *changed) {
     size_t before_size, after_size;
     int applied = p->n_applied;
     char *before = text_of(p, &before_size);
@@ -185,24 +195,37 @@ static bool run_asked(IrProgram *p, const PassOptions *o, const PassInfo *x, con
         p->n_applied = applied; /* being listed is no change */
         char *after = text_of(p, &after_size);
         p->n_applied = now;
-        bool changed = before_size != after_size || memcmp(before, after, before_size) != 0;
-        if (!changed) diag_warn(p->diag, no_place, NULL, "pass '%s' does not apply to this model", x->name);
-        else if (x->kind == PASS_CHANGES) fprintf(p->diag->out, "applied %s, which changes the model\n", p->applied[now - 1]);
+        *changed = before_size != after_size || memcmp(before, after, before_size) != 0;
         free(after);
     }
     free(before);
     return ok;
 }
 
+/* A pass that was asked for says so if it found nothing to do in any of its places in the table. One that
+ * changes the model says so whenever it did. */
+static bool run_asked(IrProgram *p, const PassOptions *o, int at, const char *args, bool *did) {
+    const PassInfo *x = &pass_table[at];
+    bool changed = false;
+    if (!run_and_compare(p, o, x, args, &changed)) return false;
+    for (int i = 0; i < pass_count; i++)
+        if (!strcmp(pass_table[i].name, x->name)) did[i] |= changed;
+    if (!did[at] && last_of_name(at)) diag_warn(p->diag, no_place, NULL, "pass '%s' does not apply to this model", x->name);
+    if (changed && x->kind == PASS_CHANGES)
+        fprintf(p->diag->out, "applied %s, which changes the model\n", p->applied[p->n_applied - 1]);
+    return true;
+}
+
 bool pass_run_all(IrProgram *p, const PassOptions *o) {
     if (!check_wishes(p, o)) return false;
+    bool *did = ARENA_ARRAY(p->arena, bool, pass_count);
     ir_renumber(p);
     for (int i = resume_at(p); i < pass_count; i++) {
         const PassInfo *x = &pass_table[i];
         Wish w = wish_for(p, o, x->name);
         if (!wanted(x, w, o->level)) continue;
         if (listed(o->print_before, o->n_print_before, x->name)) dump(p, o, "before", x->name);
-        if (!(w.on ? run_asked(p, o, x, w.args) : run(p, o, x, NULL))) return false;
+        if (!(w.on ? run_asked(p, o, i, w.args, did) : run(p, o, x, NULL))) return false;
         if (listed(o->print_after, o->n_print_after, x->name)) dump(p, o, "after", x->name);
     }
     return true;

@@ -1,0 +1,274 @@
+/* The pass manager: levels, requests of the file against the command line, resuming behind what was applied,
+ * dumps, and what it says about names that are no pass or passes that find nothing to do. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "tests/unit/pass_fixture.h"
+
+typedef struct {
+    Arena *a;
+    Diag *d;
+    IrProgram *p;
+    FILE *messages_file, *out_file;
+    char *messages, *out;
+    size_t n1, n2;
+    PassOptions o;
+} World;
+
+/* loss = (tanh(tanh(x w)) - y)^2 with w twice, so that simplify has work; a one-hot product if asked. */
+static void model(World *w, bool hot) {
+    IrProgram *p = w->p = fx_program(w->a, w->d);
+    IrBuilder b = {.p = p, .body = &p->funcs[0]->body};
+    int opt = fx_optimizer(p, (IrOptimizer){.kind = OPT_SGD, .lr = {.kind = SCHED_CONST, .lr = 0.1}});
+    fx_weight(p, "w", opt, 1, (int64_t[]){1});
+    IrNode *x = fx_column(&b, COL_X), *t = ir_build2(&b, OP_MUL, x, fx_weight_node(&b, 0));
+    t = ir_build2(&b, OP_ADD, ir_build1(&b, OP_TANH, t), ir_build1(&b, OP_TANH, t));
+    if (hot) {
+        fx_weight(p, "hot", opt, 2, (int64_t[]){5, 1})->lazy = true;
+        IrAttr plain[2] = {ir_ab("ta", false), ir_ab("tb", false)};
+        IrNode *in[2] = {ir_build1(&b, OP_ONEHOT, fx_hash(&b, COL_S, 5)), fx_weight_node(&b, 1)};
+        t = ir_build2(&b, OP_ADD, t, ir_build(&b, OP_MATMUL, 2, in, 2, plain));
+    }
+    fx_root(&b, OP_PREDICT, t, "p");
+    fx_root(&b, OP_LOSS, ir_build1(&b, OP_SQUARE, ir_build2(&b, OP_SUB, t, fx_column(&b, COL_Y))), "l");
+}
+
+static void begin(World *w, bool hot) {
+    *w = (World){.a = arena_new()};
+    w->messages_file = open_memstream(&w->messages, &w->n1);
+    w->out_file = open_memstream(&w->out, &w->n2);
+    w->d = diag_new(w->a, w->messages_file);
+    w->o = (PassOptions){.level = 2, .verify_each = true, .target = {8, 16, 32768, 524288}, .out = w->out_file};
+    model(w, hot);
+}
+
+static void end(World *w) {
+    fclose(w->messages_file);
+    fclose(w->out_file);
+    free(w->messages);
+    free(w->out);
+    arena_free(w->a);
+}
+
+static const char *said(World *w) {
+    fflush(w->messages_file);
+    return w->messages;
+}
+
+/* The applied passes, in one line. */
+static const char *applied(const World *w) {
+    const char *line = "";
+    for (int i = 0; i < w->p->n_applied; i++) line = arena_printf(w->a, "%s%s%s", line, i ? " " : "", w->p->applied[i]);
+    return line;
+}
+
+static void request(World *w, const char *text) {
+    ARENA_PUSH(w->a, w->p->requests, w->p->n_requests, w->p->cap_requests, text);
+}
+
+#define ALL "simplify onehot-to-embedding differentiate simplify lazy-update fuse schedule plan-memory"
+
+static void test_levels(void **state) {
+    (void)state;
+    World w;
+    begin(&w, true);
+    assert_true(pass_run_all(w.p, &w.o));
+    assert_string_equal(applied(&w), ALL);
+    assert_string_equal(said(&w), "");
+    end(&w);
+    begin(&w, true);
+    w.o.level = 0;
+    assert_true(pass_run_all(w.p, &w.o));
+    assert_string_equal(applied(&w), "differentiate schedule plan-memory");
+    end(&w);
+}
+
+static void test_enable_and_disable(void **state) {
+    (void)state;
+    static const PassArg simplify[] = {{"simplify", NULL}}, fuse[] = {{"fuse", NULL}}, rows[] = {{"schedule", "rows=32"}};
+    World w;
+    begin(&w, true); /* both places of simplify, and fuse by the file */
+    w.o.disable = simplify;
+    w.o.n_disable = 1;
+    request(&w, "-fuse");
+    assert_true(pass_run_all(w.p, &w.o));
+    assert_string_equal(applied(&w), "onehot-to-embedding differentiate lazy-update schedule plan-memory");
+    end(&w);
+    begin(&w, true); /* the command line wins over the file, in both directions */
+    request(&w, "-fuse");
+    request(&w, "+simplify");
+    w.o.enable = fuse;
+    w.o.n_enable = 1;
+    w.o.disable = simplify;
+    w.o.n_disable = 1;
+    assert_true(pass_run_all(w.p, &w.o));
+    assert_string_equal(applied(&w), "onehot-to-embedding differentiate lazy-update fuse schedule plan-memory");
+    end(&w);
+    begin(&w, true); /* at -O0, one by name; arguments are recorded */
+    w.o.level = 0;
+    request(&w, "+simplify");
+    w.o.enable = rows;
+    w.o.n_enable = 1;
+    assert_true(pass_run_all(w.p, &w.o));
+    assert_string_equal(applied(&w), "simplify differentiate simplify schedule(rows=32) plan-memory");
+    end(&w);
+}
+
+static void test_required(void **state) {
+    (void)state;
+    static const PassArg no[] = {{"schedule", NULL}};
+    World w;
+    begin(&w, false);
+    w.o.disable = no;
+    w.o.n_disable = 1;
+    assert_false(pass_run_all(w.p, &w.o));
+    assert_non_null(strstr(said(&w), "error: pass 'schedule' can't be disabled: no program compiles without it"));
+    end(&w);
+}
+
+static void test_names(void **state) {
+    (void)state;
+    static const PassArg wrong[] = {{"simplfy", NULL}};
+    static const char *print[] = {"fuze"};
+    World w;
+    begin(&w, false);
+    w.o.enable = wrong;
+    w.o.n_enable = 1;
+    w.o.print_after = print;
+    w.o.n_print_after = 1;
+    request(&w, "+plan-memry");
+    assert_false(pass_run_all(w.p, &w.o));
+    assert_non_null(strstr(said(&w), "error: unknown pass 'simplfy'"));
+    assert_non_null(strstr(said(&w), "did you mean 'simplify'?"));
+    assert_non_null(strstr(said(&w), "did you mean 'fuse'?"));
+    assert_non_null(strstr(said(&w), "did you mean 'plan-memory'?"));
+    assert_int_equal(w.p->n_applied, 0);
+    end(&w);
+    begin(&w, false);
+    assert_false(pass_run_one(w.p, &w.o, "simplify", "deeply=1"));
+    assert_non_null(strstr(said(&w), "error: pass 'simplify' has no argument 'deeply'"));
+    assert_false(pass_run_one(w.p, &w.o, "nothing-like-it", NULL));
+    assert_non_null(strstr(said(&w), "error: unknown pass 'nothing-like-it'"));
+    end(&w);
+}
+
+static void test_does_not_apply(void **state) {
+    (void)state;
+    static const PassArg asked[] = {{"onehot-to-embedding", NULL}, {"simplify", NULL}};
+    World w;
+    begin(&w, false);
+    w.o.enable = asked;
+    w.o.n_enable = 2;
+    assert_true(pass_run_all(w.p, &w.o));
+    assert_non_null(strstr(said(&w), "warning: pass 'onehot-to-embedding' does not apply to this model"));
+    assert_null(strstr(said(&w), "'simplify'"));
+    end(&w);
+}
+
+/* Compiled in two halves by hand, with the text between them, as in one go. */
+static void test_resume(void **state) {
+    (void)state;
+    World w, whole;
+    begin(&w, true);
+    begin(&whole, true);
+    assert_true(pass_run_all(whole.p, &whole.o));
+    for (int halfway = 0; halfway < pass_count; halfway++) {
+        IrProgram *p = fx_copy(w.a, w.d, w.p);
+        for (int i = 0; i <= halfway; i++) assert_true(pass_run_one(p, &w.o, pass_table[i].name, NULL));
+        w.p = fx_copy(w.a, w.d, p);
+        assert_non_null(w.p);
+        assert_true(pass_run_all(w.p, &w.o));
+        assert_string_equal(applied(&w), ALL);
+        assert_int_equal(w.p->funcs[0]->body.n, whole.p->funcs[0]->body.n);
+        assert_int_equal(w.p->funcs[0]->fixed_bytes, whole.p->funcs[0]->fixed_bytes);
+        model(&w, true);
+    }
+    end(&w);
+    end(&whole);
+    begin(&w, true); /* from -O0: what stands before an applied pass is never run after it */
+    assert_true(pass_run_one(w.p, &w.o, "differentiate", NULL));
+    assert_true(pass_run_all(w.p, &w.o));
+    assert_string_equal(applied(&w), "differentiate simplify lazy-update fuse schedule plan-memory");
+    end(&w);
+}
+
+static void test_dumps(void **state) {
+    (void)state;
+    static const char *after[] = {"simplify"}, *all[] = {"all"};
+    World w;
+    begin(&w, false);
+    w.o.print_after = after;
+    w.o.n_print_after = 1;
+    assert_true(pass_run_all(w.p, &w.o));
+    fflush(w.out_file);
+    assert_non_null(strstr(said(&w), "after simplify:\nafter simplify:\n"));
+    const char *second = strstr(w.out + 1, "ctrc-ir 1\n");
+    assert_non_null(second);
+    assert_null(strstr(second + 1, "ctrc-ir 1\n"));
+    Diag *d = diag_new(w.a, stderr);
+    assert_non_null(ir_read(w.a, d, "dump", w.out, (size_t)(second - w.out))); /* a dump is a program */
+    assert_non_null(ir_read(w.a, d, "dump", second, strlen(second)));
+    end(&w);
+    begin(&w, false);
+    w.o.print_before = all;
+    w.o.n_print_before = 1;
+    w.o.print_only = "%0";
+    assert_true(pass_run_all(w.p, &w.o));
+    fflush(w.out_file);
+    assert_null(strstr(w.out, "ctrc-ir"));
+    assert_non_null(strstr(w.out, "%0 = column"));
+    end(&w);
+}
+
+static void test_parse_args(void **state) {
+    (void)state;
+    World w;
+    PassArg *list = NULL;
+    int n = 0;
+    begin(&w, false);
+    assert_true(pass_parse_args(w.a, w.d, " a , b( x=1, y=(2,3) ),c()", &list, &n));
+    assert_int_equal(n, 3);
+    assert_string_equal(list[0].name, "a");
+    assert_null(list[0].args);
+    assert_string_equal(list[1].name, "b");
+    assert_string_equal(list[1].args, "x=1, y=(2,3)");
+    assert_string_equal(list[2].name, "c");
+    assert_null(list[2].args);
+    assert_true(pass_parse_args(w.a, w.d, "d", &list, &n)); /* adds */
+    assert_int_equal(n, 4);
+    assert_true(pass_parse_args(w.a, w.d, "", &list, &n));
+    assert_int_equal(n, 4);
+    static const char *wrong[] = {"a(", "a)", "a,", ",a", "a(b)c", "a(x=(1)", "(x=1)"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        int errors = w.d->errors;
+        assert_false(pass_parse_args(w.a, w.d, wrong[i], &list, &n));
+        assert_int_equal(w.d->errors, errors + 1);
+    }
+    end(&w);
+}
+
+static void test_list(void **state) {
+    (void)state;
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    pass_list(f);
+    fclose(f);
+    for (int i = 0; i < pass_count; i++) {
+        assert_non_null(strstr(text, pass_table[i].name));
+        assert_non_null(strstr(text, pass_table[i].meaning));
+        assert_true(strlen(pass_table[i].why_here) > 20);
+    }
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_levels), cmocka_unit_test(test_enable_and_disable), cmocka_unit_test(test_required),
+        cmocka_unit_test(test_names),  cmocka_unit_test(test_does_not_apply),     cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_dumps),  cmocka_unit_test(test_parse_args),         cmocka_unit_test(test_list),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
