@@ -176,6 +176,7 @@ static RtValues view(const Run *r, const RtValues *x) {
 }
 
 static void store_view(const RtFeature *f, const RtValues *v, uint32_t *out) {
+    if (!v->n) return; /* a column that has had no value yet has no array either */
     if (f->type == RT_T_F32) memcpy(out, v->real, v->n * sizeof(float));
     else if (f->type == RT_T_ID) memcpy(out, v->id, v->n * sizeof(uint32_t));
     else if (f->type == RT_T_KEY) memcpy(out, v->key, v->n * sizeof(uint64_t));

@@ -93,8 +93,33 @@ static float hard_float(const Decimal *d) {
     return strtof(text, NULL);
 }
 
+/* Up to 15 digits with a point or without: digits and power of ten are exact doubles, so their quotient is the
+ * nearest double, and its nearest float the right one unless the quotient stands between two floats. */
+static inline bool easy_float(const char *p, size_t bytes, float *out) {
+    const char *end = p + bytes;
+    bool negative = *p == '-';
+    uint64_t head = 0, point = 0; /* point: place of the point from the end, 0: none seen */
+    p += negative;
+    if (end - p > 16 || end - p < 2) {
+        if (end - p != 1 || !is_digit(*p)) return false;
+    }
+    for (; p < end; p++) {
+        if (is_digit(*p)) head = head * 10 + (uint64_t)(*p - '0');
+        else if (*p == '.' && !point) point = (uint64_t)(end - p);
+        else return false;
+    }
+    if (head >> 53) return false;
+    double x = (double)head / power_of_ten[point ? point - 1 : 0];
+    uint64_t bits;
+    memcpy(&bits, &x, 8);
+    if ((bits & ((1u << 29) - 1)) == 1u << 28) return false;
+    *out = negative ? -(float)x : (float)x;
+    return true;
+}
+
 RtNumber rt_parse_float(const char *p, size_t bytes, float *out) {
     Decimal d;
+    if (bytes && easy_float(p, bytes, out)) return RT_NUMBER_OK;
     if (!scan_decimal(p, p + bytes, &d)) return RT_NUMBER_BAD;
     float f;
     double x = (double)d.head;

@@ -137,7 +137,7 @@ static void *parse_thread(void *reader) {
 static bool start(RtReader *r, void *(*run)(void *), RtMessage *err) {
     int error = pthread_create(&r->thread[r->n_threads], NULL, run, r);
     char reason[RT_SHOWN];
-    if (error) return rt_message(err, "error: cannot start a reader thread: %s", rt_reason(error, reason));
+    if (error) return rt_message(err, "cannot start a reader thread: %s", rt_reason(error, reason));
     r->n_threads++;
     return true;
 }
@@ -164,7 +164,7 @@ static bool check_options(const RtReader *r, RtMessage *err) {
             return rt_message(err, "<stdin>: error: stdin can be read once only; several epochs need --cache memory");
     for (int i = 0; i < r->m->n_lookups; i++) {
         const RtWeight *w = &r->m->weights[r->m->lookups[i].table];
-        if (w->sparse && w->dim[0] > 1 << 20 && !r->o.tables) return rt_message(err, "error: table '%s' has no storage", w->name);
+        if (w->sparse && w->dim[0] > 1 << 20 && !r->o.tables) return rt_message(err, "table '%s' has no storage", w->name);
     }
     return true;
 }
@@ -175,7 +175,7 @@ static bool open_reader(RtReader *r, RtMessage *err) {
     if (r->o.bad == RT_BAD_SKIP && r->o.bad_path && !(r->bad_files = rt_bad_files_new(r->m, r->o.bad_path, r->plan->side, err))) return false;
     r->assembler = rt_assembler_new(r->plan, r->o.tables, r->o.batch);
     char reason[RT_SHOWN];
-    if (pipe(r->wake)) return rt_message(err, "error: cannot make a pipe: %s", rt_reason(errno, reason));
+    if (pipe(r->wake)) return rt_message(err, "cannot make a pipe: %s", rt_reason(errno, reason));
     return start_threads(r, err);
 }
 

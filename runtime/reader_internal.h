@@ -117,6 +117,7 @@ void rt_files_free(RtFiles *f);
 /* ---- plan: what this purpose reads ---- */
 typedef struct RtVocabTable RtVocabTable;
 typedef struct { uint32_t divisor; uint64_t reciprocal; } RtMod;
+enum { RT_BLANK = 1 /* trimmed */, RT_MISSING = 2 /* texts that mean empty begin with it */ };
 typedef struct { int feature, axis, words; } RtItem; /* words of a value: 1, keys 2 */
 typedef struct {
     const RtModel *m;
@@ -140,12 +141,12 @@ typedef struct {
     RtLayout *fixed[RT_SIDES]; /* without a header: the declared columns */
     uint8_t set[RT_SIDES][RT_STRUCTURAL];
     int n_set[RT_SIDES];
-    uint64_t missing_first[4]; /* bit set: first bytes of texts that mean empty */
+    uint8_t odd[256];          /* by byte: RT_BLANK, RT_MISSING; 0: a text that begins and ends so is a value as it stands */
     size_t *missing_len;       /* [n_missing] */
 } RtPlan;
 RtPlan *rt_plan_new(const RtModel *m, int purpose, RtMessage *err);
 void rt_plan_free(RtPlan *p);
-bool rt_plan_is_missing(const RtPlan *p, const char *text, size_t bytes);
+bool rt_plan_is_missing(const RtPlan *p, const char *text, size_t bytes); /* trimmed text */
 /* The layout that a header line gives; NULL and an error that says `name` and the line's number if it has not
  * what is needed. */
 RtLayout *rt_layout_by_header(const RtPlan *p, int side, const char *name, uint64_t number, const char *line, size_t bytes,

@@ -8,7 +8,7 @@
 
 typedef struct {
     const RtColumn *c;
-    RtValues v;
+    RtValues *v;      /* in RtParser.values */
     uint32_t cap;
     uint32_t total;   /* list: elements in the field, also those beyond `max` */
     uint32_t max;     /* kept; UINT32_MAX: no limit */
@@ -56,6 +56,7 @@ static void make_column(RtParser *p, int i) {
     const RtColumn *c = &p->p->m->columns[i];
     Column *k = &p->column[i];
     k->c = c;
+    k->v = &p->values[i];
     k->max = UINT32_MAX;
     k->text = p->p->column_text[i];
     if (c->is_list) {
@@ -97,9 +98,9 @@ RtParser *rt_parser_new(const RtPlan *plan, const RtFiles *files, RtBadRows bad)
 void rt_parser_free(RtParser *p) {
     if (!p) return;
     for (int i = 0; i < p->p->m->n_columns; i++) {
-        free(p->column[i].v.text);
-        free(p->column[i].v.whole);
-        free(p->column[i].v.real);
+        free(p->values[i].text);
+        free(p->values[i].whole);
+        free(p->values[i].real);
     }
     rt_features_free(&p->features, p->p);
     for (int side = 0; side < RT_SIDES; side++) free(p->index[side].place);
@@ -156,22 +157,22 @@ static void more_values(Column *k) {
     size_t n = cap;
     RtColumnKind kind = k->c->kind;
     size_t have = 0;
-    if (kind == RT_STRING || k->text) k->v.text = rt_reader_grow(k->v.text, &have, n, sizeof *k->v.text);
+    if (kind == RT_STRING || k->text) k->v->text = rt_reader_grow(k->v->text, &have, n, sizeof *k->v->text);
     have = 0;
-    if (kind == RT_INT) k->v.whole = rt_reader_grow(k->v.whole, &have, n, sizeof *k->v.whole);
+    if (kind == RT_INT) k->v->whole = rt_reader_grow(k->v->whole, &have, n, sizeof *k->v->whole);
     have = 0;
-    if (kind == RT_FLOAT || kind == RT_LABEL) k->v.real = rt_reader_grow(k->v.real, &have, n, sizeof *k->v.real);
+    if (kind == RT_FLOAT || kind == RT_LABEL) k->v->real = rt_reader_grow(k->v->real, &have, n, sizeof *k->v->real);
     k->cap = cap;
 }
 
 /* An empty value: the default, no value, nothing at all, or an error. */
 static bool put_empty(RtParser *p, Column *k, const char *at) {
     const RtColumn *c = k->c;
-    uint32_t i = k->v.n;
+    uint32_t i = k->v->n;
     if (!c->has_default) {
         if (c->kind == RT_STRING) {
             if (c->is_list && !k->keep_empty) return true;
-            k->v.text[k->v.n++] = (RtText){NULL, 0};
+            k->v->text[k->v->n++] = (RtText){NULL, 0};
             k->total++;
             return true;
         }
@@ -180,10 +181,10 @@ static bool put_empty(RtParser *p, Column *k, const char *at) {
         if (c->kind == RT_LABEL) return fail_at(p, c->side, place, "label '%s' is empty", c->name);
         return fail_at(p, c->side, place, "column '%s' is empty and has no default", c->name);
     }
-    if (k->v.text) k->v.text[i] = k->default_text;
-    if (k->v.whole) k->v.whole[i] = k->default_whole;
-    if (k->v.real) k->v.real[i] = k->default_real;
-    k->v.n++;
+    if (k->v->text) k->v->text[i] = k->default_text;
+    if (k->v->whole) k->v->whole[i] = k->default_whole;
+    if (k->v->real) k->v->real[i] = k->default_real;
+    k->v->n++;
     k->total++;
     return true;
 }
@@ -194,7 +195,7 @@ static bool same(const char *text, size_t bytes, const char *word, size_t word_b
 
 static bool put_label(RtParser *p, Column *k, const char *at, size_t bytes) {
     const RtColumn *c = k->c;
-    float *out = &k->v.real[k->v.n];
+    float *out = &k->v->real[k->v->n];
     if (c->positive) {
         *out = same(at, bytes, c->positive, k->positive_len);
         if (*out == 0 && c->negative && !same(at, bytes, c->negative, k->negative_len)) {
@@ -233,39 +234,45 @@ static RtText whole_text(RtParser *p, const char *at, size_t bytes, int64_t valu
     return (RtText){memcpy(row_room(p, (size_t)n), text, (size_t)n), (uint32_t)n};
 }
 
-static inline bool is_trimmed(char c) { return c == ' ' || c == '\t'; }
+/* Whether the text is a value as it stands: nothing to trim, not empty, not one of the missing texts. */
+static inline bool is_plain(const RtPlan *p, const char *at, size_t bytes) {
+    return bytes && !(p->odd[(uint8_t)at[0]] | (p->odd[(uint8_t)at[bytes - 1]] & RT_BLANK));
+}
+
+static inline void trim(const RtPlan *p, const char **at, size_t *bytes) {
+    while (*bytes && p->odd[(uint8_t)(*at)[0]] & RT_BLANK) ++*at, --*bytes;
+    while (*bytes && p->odd[(uint8_t)(*at)[*bytes - 1]] & RT_BLANK) --*bytes;
+}
 
 /* One value: a field's, or a list element's. */
-static inline bool put(RtParser *p, Column *k, const char *at, size_t bytes) {
-    if (p->p->syntax.trim) {
-        while (bytes && is_trimmed(*at)) at++, bytes--;
-        while (bytes && is_trimmed(at[bytes - 1])) bytes--;
-    }
-    if (k->v.n >= k->max) {
+static bool put(RtParser *p, Column *k, const char *at, size_t bytes) {
+    bool plain = is_plain(p->p, at, bytes);
+    if (!plain) trim(p->p, &at, &bytes);
+    if (k->v->n >= k->max) {
         k->total++;
         return true;
     }
-    if (k->v.n == k->cap) more_values(k);
-    if (rt_plan_is_missing(p->p, at, bytes)) return put_empty(p, k, at);
-    uint32_t i = k->v.n;
+    if (k->v->n == k->cap) more_values(k);
+    if (!plain && rt_plan_is_missing(p->p, at, bytes)) return put_empty(p, k, at);
+    uint32_t i = k->v->n;
     RtNumber why;
     switch (k->c->kind) {
-    case RT_STRING: k->v.text[i] = (RtText){at, (uint32_t)bytes}; break;
+    case RT_STRING: k->v->text[i] = (RtText){at, (uint32_t)bytes}; break;
     case RT_FLOAT:
-        why = rt_parse_float(at, bytes, &k->v.real[i]);
+        why = rt_parse_float(at, bytes, &k->v->real[i]);
         if (why != RT_NUMBER_OK) return fail_value(p, k, at, at, bytes, expected_number(k, why));
-        if (k->text) k->v.text[i] = (RtText){at, (uint32_t)bytes};
+        if (k->text) k->v->text[i] = (RtText){at, (uint32_t)bytes};
         break;
     case RT_INT:
-        why = rt_parse_int(at, bytes, &k->v.whole[i]);
+        why = rt_parse_int(at, bytes, &k->v->whole[i]);
         if (why != RT_NUMBER_OK) return fail_value(p, k, at, at, bytes, expected_number(k, why));
-        if (k->text) k->v.text[i] = whole_text(p, at, bytes, k->v.whole[i]);
+        if (k->text) k->v->text[i] = whole_text(p, at, bytes, k->v->whole[i]);
         break;
     default:
         if (!put_label(p, k, at, bytes)) return false;
-        if (k->text) k->v.text[i] = (RtText){at, (uint32_t)bytes};
+        if (k->text) k->v->text[i] = (RtText){at, (uint32_t)bytes};
     }
-    k->v.n++;
+    k->v->n++;
     k->total++;
     return true;
 }
@@ -274,13 +281,13 @@ static inline bool put(RtParser *p, Column *k, const char *at, size_t bytes) {
 
 static inline void begin_field(Column *k, const char *at) {
     k->at = at;
-    k->v.n = k->total = 0;
+    k->v->n = k->total = 0;
 }
 
 /* Whether a list's field is empty as a whole: then the list is, whatever the default. */
 static bool is_empty_list(const RtParser *p, const char *at, size_t bytes) {
-    while (bytes && is_trimmed(*at) && p->p->syntax.trim) at++, bytes--;
-    while (bytes && is_trimmed(at[bytes - 1]) && p->p->syntax.trim) bytes--;
+    if (is_plain(p->p, at, bytes)) return false;
+    trim(p->p, &at, &bytes);
     return rt_plan_is_missing(p->p, at, bytes);
 }
 
@@ -310,20 +317,35 @@ static inline uint32_t skip_field(RtIndex *x, char separator) {
     }
 }
 
-/* A list straight from the index. Gives the place that ends the field. */
+/* A list straight from the index. Gives the place that ends the field. Plain strings, by far most of what
+ * long rows hold, take the short way; everything else goes through put. */
 static bool list_field(RtParser *p, RtIndex *x, Column *k, uint32_t at, uint32_t *stop) {
     const char *base = x->base, sep = k->c->list_sep, separator = p->p->syntax.separator;
-    for (uint32_t from = at;;) {
-        uint32_t place = rt_index_next(x);
+    RtValues *v = k->v;
+    RtText *text = v->text;
+    uint32_t n = 0, short_way = k->c->kind == RT_STRING ? (k->cap < k->max ? k->cap : k->max) : 0, from = at;
+    for (;;) {
+        uint32_t place = rt_index_next(x), end = place;
         char b = base[place];
-        if (b == separator || b == '\n') {
-            uint32_t end = text_end(base, from, place);
-            *stop = place;
-            if (from == at && is_empty_list(p, base + from, end - from)) return true;
-            return put(p, k, base + from, end - from);
+        bool last = b == separator || b == '\n';
+        if (last) end = text_end(base, from, place);
+        else if (b != sep) continue;
+        if (n < short_way && is_plain(p->p, base + from, end - from)) text[n++] = (RtText){base + from, end - from};
+        else {
+            k->total += n - v->n;
+            v->n = n;
+            if (last && from == at && is_empty_list(p, base + from, end - from)) n = 0;
+            else if (!put(p, k, base + from, end - from)) return false;
+            else n = v->n;
+            text = v->text;
+            if (k->c->kind == RT_STRING) short_way = k->cap < k->max ? k->cap : k->max;
         }
-        if (b != sep) continue;
-        if (!put(p, k, base + from, place - from)) return false;
+        if (last) {
+            k->total += n - v->n;
+            v->n = n;
+            *stop = place;
+            return true;
+        }
         from = place + 1;
     }
 }
@@ -449,7 +471,7 @@ static bool measure_lists(RtParser *p) {
         int axis = k->c->axis, first = p->axis_first[axis];
         if (first < 0) {
             p->axis_first[axis] = p->list[i];
-            p->features.axis_len[axis] = k->v.n;
+            p->features.axis_len[axis] = k->v->n;
             continue;
         }
         const Column *other = &p->column[first];
@@ -463,15 +485,14 @@ static bool measure_lists(RtParser *p) {
 static bool add_features(RtParser *p, RtRows *rows) {
     RtFeatureError e;
     size_t words = rows->words;
-    for (int i = 0; i < p->p->m->n_columns; i++) p->values[i] = p->column[i].v;
     if (rt_features_run(&p->features, p->p, p->values, rows, &e)) return true;
     rows->words = words;
     const Column *k = &p->column[e.column];
-    size_t i = e.whole ? (size_t)(e.whole - k->v.whole) : (size_t)(e.real - k->v.real);
+    size_t i = e.whole ? (size_t)(e.whole - k->v->whole) : (size_t)(e.real - k->v->real);
     char expected[64], found[64];
     snprintf(expected, sizeof expected, "0 to %llu", (unsigned long long)e.bound - 1);
     int n = e.whole ? snprintf(found, sizeof found, "%lld", (long long)*e.whole) : snprintf(found, sizeof found, "%.9g", (double)*e.real);
-    return fail_value(p, k, k->v.text ? k->v.text[i].p : k->at, found, (size_t)n, expected);
+    return fail_value(p, k, k->v->text ? k->v->text[i].p : k->at, found, (size_t)n, expected);
 }
 
 static const RtLayout *layout_of(const RtParser *p, int side) {
@@ -504,7 +525,7 @@ static bool parse_row(RtParser *p, int sides, RtRows *rows, const char **row_end
 /* To the next row that isn't blank; NULL: the block has ended. */
 static const char *next_row(RtParser *p, int side, const char *at) {
     const char *end = p->block->text[side] + p->block->bytes[side];
-    while (at < end && (*at == '\n' || *at == '\r' || *at == ' ')) {
+    while (at < end && (*at == '\n' || *at == '\r' || *at == ' ' || *at == '#')) {
         const char *next = memchr(at, '\n', (size_t)(end - at));
         next = next ? next + 1 : end;
         if (!rt_is_blank(&p->p->syntax, at, next)) break;

@@ -212,11 +212,11 @@ static void make_syntax(RtPlan *p) {
         for (int i = 0; i < m->n_columns; i++)
             if (p->column_on[i] && m->columns[i].is_list && m->columns[i].side == side) add_structural(p, side, m->columns[i].list_sep);
     }
+    if (p->syntax.trim) p->odd[' '] = p->odd['\t'] = RT_BLANK;
     p->missing_len = rt_reader_alloc((size_t)m->n_missing, sizeof *p->missing_len);
     for (int i = 0; i < m->n_missing; i++) {
         p->missing_len[i] = strlen(m->missing[i]);
-        uint8_t first = (uint8_t)m->missing[i][0];
-        if (p->missing_len[i]) p->missing_first[first >> 6] |= 1ull << (first & 63);
+        p->odd[(uint8_t)m->missing[i][0]] |= RT_MISSING;
     }
 }
 
@@ -302,8 +302,7 @@ void rt_plan_free(RtPlan *p) {
 
 bool rt_plan_is_missing(const RtPlan *p, const char *text, size_t bytes) {
     if (!bytes) return true;
-    uint8_t first = (uint8_t)text[0];
-    if (!(p->missing_first[first >> 6] >> (first & 63) & 1)) return false;
+    if (!(p->odd[(uint8_t)text[0]] & RT_MISSING)) return false;
     for (int i = 0; i < p->m->n_missing; i++)
         if (p->missing_len[i] == bytes && !memcmp(p->m->missing[i], text, bytes)) return true;
     return false;

@@ -129,7 +129,7 @@ bool rt_files_find(RtFiles *f, const char *const *paths, int n, const char *suff
     memset(f, 0, sizeof *f);
     f->sized = true;
     Find d = {f, suffix, beside, err};
-    if (n <= 0) return rt_message(err, "error: no data files given");
+    if (n <= 0) return rt_message(err, "no data files given");
     for (int i = 0; i < n; i++) {
         if (!add_path(&d, paths[i])) return false;
         f->file[f->n - 1].last = true;

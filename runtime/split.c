@@ -123,7 +123,7 @@ bool rt_is_blank(const RtSyntax *s, const char *p, const char *end) {
     if (end > p && end[-1] == '\r') end--;
     if (s->format >= RT_LIBSVM || (s->trim && s->separator != ' '))
         while (p < end && *p == ' ') p++;
-    return p == end;
+    return p == end || (s->format >= RT_LIBSVM && *p == '#'); /* a line that is all comment */
 }
 
 uint64_t rt_count_lines(const char *p, size_t bytes) {
