@@ -20,22 +20,27 @@ typedef struct {
 } Option;
 #define AT(field) offsetof(RtArgs, field)
 static const Option options[] = {
-    {"--data", "F...", "files, directories or - for stdin; .gz and .zst are read as they are", FILES, T | E | P, AT(data), 0},
+    {"--data", "F...", "files, directories or - for stdin; .gz and .zst are read as they are", FILES,
+     T | E | P, AT(data), 0},
     {"--eval-data", "F...", "evaluate on these after each epoch", FILES, T, AT(eval_data), 0},
     {"--epochs", "N", "how often to go through the data", NUMBER, T, AT(epochs), 1},
     {"--steps", "N", "stop after N steps", NUMBER, T, AT(steps), 0},
-    {"--threads", "N", "threads of a step (default: the CPUs this process may use)", NUMBER, T | E | P, AT(threads), 1},
+    {"--threads", "N", "threads of a step (default: the CPUs this process may use)", NUMBER, T | E | P,
+     AT(threads), 1},
     {"--seed", "N", "of initial values, shuffling and dropout", NUMBER, T, AT(seed), INT64_MIN},
     {"--no-shuffle", NULL, "rows in file order", FLAG, T, AT(no_shuffle), 0},
     {"--save", "DIR", "write a checkpoint at the end", TEXT, T, AT(save), 0},
     {"--load", "DIR", "the checkpoint to use", TEXT, E | P, AT(load), 0},
     {"--log", "FILE.jsonl", "write a line of JSON every --log-every steps", TEXT, T, AT(log), 0},
     {"--log-every", "STEPS", "default 100", NUMBER, T, AT(log_every), 1},
-    {"--on-bad-row", "fail|skip", "what to do with a row that cannot be read (default fail)", WORD, T | E, AT(on_bad_row), 0},
+    {"--on-bad-row", "fail|skip", "what to do with a row that cannot be read (default fail)", WORD, T | E,
+     AT(on_bad_row), 0},
     {"--bad-rows", "FILE", "where skipped rows are written", TEXT, T | E, AT(bad_rows), 0},
     {"--max-bad-rows", "N", "give up after more than N skipped rows", NUMBER, T | E, AT(max_bad_rows), 0},
-    {"--progress", "auto|always|never", "a progress line (default: on a terminal)", WORD, T | E | P, AT(progress), 0},
-    {"--cache", "none|memory", "memory: keep parsed rows, so later epochs read no text", WORD, T, AT(cache), 0},
+    {"--progress", "auto|always|never", "a progress line (default: on a terminal)", WORD, T | E | P,
+     AT(progress), 0},
+    {"--cache", "none|memory", "memory: keep parsed rows, so later epochs read no text", WORD, T, AT(cache),
+     0},
     {"--json", NULL, "print one JSON object instead of a summary", FLAG, T | E | I, AT(json), 0},
     {"-o", "FILE", "write here instead of stdout, whole or not at all", TEXT, P, AT(out), 0},
     {"--header", NULL, "first a line with the predictions' names", FLAG, P, AT(header), 0},
@@ -55,7 +60,9 @@ static const Option options[] = {
 };
 enum { N_OPTIONS = sizeof options / sizeof *options };
 
-static const struct { const char *name, *help; } commands[RT_COMMANDS] = {
+static const struct {
+    const char *name, *help;
+} commands[RT_COMMANDS] = {
     {"train", "train on log files"},
     {"eval", "metrics of a checkpoint on log files"},
     {"predict", "predictions of a checkpoint, one line a row"},
@@ -92,7 +99,8 @@ static void print_examples(FILE *f, RtCommand c, const char *p) {
 }
 
 static void help(FILE *f, const RtArgs *a, RtCommand c) {
-    static const char *const usage[RT_COMMANDS] = {"--data F... [options]", "--data F... --load DIR [options]",
+    static const char *const usage[RT_COMMANDS] = {"--data F... [options]",
+                                                   "--data F... --load DIR [options]",
                                                    "--data F... --load DIR [options]", "[--json]"};
     fprintf(f, "usage: %s %s %s\n%s\n\n", a->program, commands[c].name, usage[c], commands[c].help);
     for (int i = 0; i < N_OPTIONS; i++)
@@ -131,7 +139,8 @@ static int unknown_option(const char *name, RtCommand c) {
                     snprintf(hint, sizeof hint, "it is an option of %s", commands[k].name);
                     return wrong(hint, "%s has no option '%s'", commands[c].name, name);
                 }
-        } else if ((options[i].commands & 1u << c) && options[i].kind != LATER) near[n++] = options[i].name;
+        } else if ((options[i].commands & 1u << c) && options[i].kind != LATER)
+            near[n++] = options[i].name;
     best = rt_nearest(name, near, n);
     if (best) snprintf(hint, sizeof hint, "did you mean '%s'?", best);
     return wrong(best ? hint : NULL, "unknown option '%s'", name);
@@ -143,8 +152,10 @@ static int number(const Option *o, const char *text, int64_t *out) {
     char *end;
     errno = 0;
     long long v = strtoll(text, &end, 10);
-    if (end == text || *end || errno) return wrong(NULL, "%s: expected a whole number, found '%s'", o->name, text);
-    if (v < o->lo) return wrong(NULL, "%s: expected a number from %lld, found %lld", o->name, (long long)o->lo, v);
+    if (end == text || *end || errno)
+        return wrong(NULL, "%s: expected a whole number, found '%s'", o->name, text);
+    if (v < o->lo)
+        return wrong(NULL, "%s: expected a number from %lld, found %lld", o->name, (long long)o->lo, v);
     *out = v;
     return -1;
 }
@@ -228,10 +239,13 @@ static int consistent(const RtArgs *a) {
     if (!a->data.n && !(a->command == RT_CMD_TRAIN && a->steps == 0))
         return wrong(NULL, "%s needs --data", name);
     if (a->command != RT_CMD_TRAIN && !a->load) return wrong(NULL, "%s needs --load", name);
-    if (a->bad_rows && !a->on_bad_row) return wrong("add --on-bad-row skip", "--bad-rows is for skipped rows");
-    if (a->max_bad_rows >= 0 && !a->on_bad_row) return wrong("add --on-bad-row skip", "--max-bad-rows is for skipped rows");
+    if (a->bad_rows && !a->on_bad_row)
+        return wrong("add --on-bad-row skip", "--bad-rows is for skipped rows");
+    if (a->max_bad_rows >= 0 && !a->on_bad_row)
+        return wrong("add --on-bad-row skip", "--max-bad-rows is for skipped rows");
     if (a->log_every >= 0 && !a->log) return wrong(NULL, "--log-every needs --log");
-    if (has_stdin(&a->data) && has_stdin(&a->eval_data)) return wrong(NULL, "--data and --eval-data cannot both be stdin");
+    if (has_stdin(&a->data) && has_stdin(&a->eval_data))
+        return wrong(NULL, "--data and --eval-data cannot both be stdin");
     return -1;
 }
 

@@ -6,25 +6,28 @@
 
 typedef enum { RT_CMD_TRAIN, RT_CMD_EVAL, RT_CMD_PREDICT, RT_CMD_INFO, RT_COMMANDS } RtCommand;
 typedef enum { RT_PROGRESS_AUTO, RT_PROGRESS_ALWAYS, RT_PROGRESS_NEVER } RtProgressMode;
-typedef struct { const char **v; int n; } RtWords;
+typedef struct {
+    const char **v;
+    int n;
+} RtWords;
 
 typedef struct {
     RtCommand command;
-    const char *program;           /* base name, for messages */
+    const char *program; /* base name, for messages */
     RtWords data, eval_data;
     int64_t epochs, steps, threads, seed; /* -1: not given */
-    bool seed_given;               /* a seed may be any number */
+    bool seed_given;                      /* a seed may be any number */
     bool no_shuffle, json, header;
     const char *save, *load, *log, *bad_rows, *out;
     int64_t log_every, max_bad_rows; /* -1: not given */
-    int on_bad_row;                /* 0 fail, 1 skip */
-    int progress;                  /* RtProgressMode */
-    int cache;                     /* 0 none, 1 memory */
-    int format;                    /* 0 csv, 1 jsonl */
+    int on_bad_row;                  /* 0 fail, 1 skip */
+    int progress;                    /* RtProgressMode */
+    int cache;                       /* 0 none, 1 memory */
+    int format;                      /* 0 csv, 1 jsonl */
 } RtArgs;
 
-/* Parses. Returns -1 to go on, else the exit code: 0 after --help or --version (printed to stdout), 2 after an
- * error (printed to stderr). model: the model's name, for --help. */
+/* Parses. Returns -1 to go on, else the exit code: 0 after --help or --version (printed to stdout), 2 after
+ * an error (printed to stderr). model: the model's name, for --help. */
 int rt_args_parse(RtArgs *a, const char *model, const char *version, int argc, char **argv);
 void rt_args_free(RtArgs *a);
 

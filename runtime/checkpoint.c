@@ -1,7 +1,7 @@
-/* A checkpoint directory appears at once: it is written beside its place, brought to the disk, and put there by
- * one rename (or an exchange, if a checkpoint stands there). Where the directory itself cannot be replaced (a
- * mount point, or a parent that we may not write) the files are replaced one by one inside; state.json is taken
- * away before and put back last, so that what is left after a crash is never taken for a checkpoint. */
+/* A checkpoint directory appears at once: it is written beside its place, brought to the disk, and put there
+ * by one rename (or an exchange, if a checkpoint stands there). Where the directory itself cannot be replaced
+ * (a mount point, or a parent that we may not write) the files are replaced one by one inside; state.json is
+ * taken away before and put back last, so that what is left after a crash is never taken for a checkpoint. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -50,9 +50,12 @@ static bool sync_parent(const char *dir) {
     char parent[PATH_MAX];
     snprintf(parent, sizeof parent, "%s", dir);
     char *slash = strrchr(parent, '/');
-    if (!slash) strcpy(parent, ".");
-    else if (slash == parent) parent[1] = 0;
-    else *slash = 0;
+    if (!slash)
+        strcpy(parent, ".");
+    else if (slash == parent)
+        parent[1] = 0;
+    else
+        *slash = 0;
     return sync_dir(parent);
 }
 
@@ -70,9 +73,12 @@ static bool may_replace(const char *dir, char *err, size_t err_bytes) {
     DIR *d = opendir(dir);
     if (!d) return failed(err, err_bytes, dir);
     bool empty = true;
-    for (const struct dirent *e; (e = readdir(d));) empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !strcmp(e->d_name, ".tmp");
+    for (const struct dirent *e; (e = readdir(d));)
+        empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !strcmp(e->d_name, ".tmp");
     closedir(d);
-    if (!empty) snprintf(err, err_bytes, "cannot save to %s: the directory is not empty and holds no checkpoint", dir);
+    if (!empty)
+        snprintf(err, err_bytes, "cannot save to %s: the directory is not empty and holds no checkpoint",
+                 dir);
     return empty;
 }
 
@@ -113,7 +119,8 @@ static bool replace_inside(const Target *g) {
     if (unlink(join(g->dir, files[STATE], to)) && errno != ENOENT) return false;
     if (!sync_dir(g->dir)) return false;
     for (int i = 0; i < FILES; i++)
-        if (rename(join(g->temp, files[i], from), join(g->dir, files[i], to)) || !sync_dir(g->dir)) return false;
+        if (rename(join(g->temp, files[i], from), join(g->dir, files[i], to)) || !sync_dir(g->dir))
+            return false;
     rmdir(g->temp);
     return true;
 }
@@ -123,7 +130,9 @@ static void move_others(const char *from, const char *to) {
     DIR *d = opendir(from);
     for (const struct dirent *e; d && (e = readdir(d));) {
         char a[2 * PATH_MAX], b[2 * PATH_MAX];
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !strcmp(e->d_name, files[0]) || !strcmp(e->d_name, files[1])) continue;
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !strcmp(e->d_name, files[0]) ||
+            !strcmp(e->d_name, files[1]))
+            continue;
         rename(join(from, e->d_name, a), join(to, e->d_name, b));
     }
     if (d) closedir(d);
@@ -143,7 +152,8 @@ static bool put_in_place(const Target *g) {
     return replace_inside(g);
 }
 
-bool rt_checkpoint_save(const char *dir, const RtModel *m, RtTables *t, const RtState *s, char *err, size_t err_bytes) {
+bool rt_checkpoint_save(const char *dir, const RtModel *m, RtTables *t, const RtState *s, char *err,
+                        size_t err_bytes) {
     Target g;
     char path[2 * PATH_MAX];
     if (!prepare(&g, dir, err, err_bytes)) return false;
@@ -173,6 +183,7 @@ RtTables *rt_checkpoint_open(const RtModel *m, const char *dir, char *err, size_
     }
     rt_tables_loaded(t, s.s.step);
     if (strcmp(s.digest, m->digest))
-        rt_warn("%s: written by the model '%s' from another source (digest %s, here %s); its weights fit", dir, s.model, s.digest, m->digest);
+        rt_warn("%s: written by the model '%s' from another source (digest %s, here %s); its weights fit",
+                dir, s.model, s.digest, m->digest);
     return t;
 }

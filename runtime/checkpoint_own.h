@@ -7,11 +7,17 @@
 bool rt_weights_write(const char *path, const RtModel *m, RtTables *t, char *err, size_t err_bytes);
 /* Fills t (fresh from rt_tables_new) with the weights; slots: these too, and they must all be there.
  * dir: for messages. */
-bool rt_weights_read(const char *path, const char *dir, const RtModel *m, RtTables *t, bool slots, char *err, size_t err_bytes);
+bool rt_weights_read(const char *path, const char *dir, const RtModel *m, RtTables *t, bool slots, char *err,
+                     size_t err_bytes);
 
 /* state.json (checkpoint_state.c) */
-typedef struct { RtState s; int64_t seed; char digest[40], model[80]; } RtSavedState;
-bool rt_state_write(const char *path, const RtModel *m, RtTables *t, const RtState *s, char *err, size_t err_bytes);
+typedef struct {
+    RtState s;
+    int64_t seed;
+    char digest[40], model[80];
+} RtSavedState;
+bool rt_state_write(const char *path, const RtModel *m, RtTables *t, const RtState *s, char *err,
+                    size_t err_bytes);
 bool rt_state_read(const char *path, RtSavedState *out, char *err, size_t err_bytes);
 
 #endif

@@ -33,12 +33,14 @@ static json_t *describe(const RtModel *m, RtTables *t, const RtState *s) {
     json_object_set_new(o, "epoch_rows", json_integer((json_int_t)s->epoch_rows));
     for (int i = 0; i < m->n_weights; i++)
         if (m->weights[i].optimizer >= 0 && m->opts[m->weights[i].optimizer].kind == RT_ADAM_ASYNC)
-            json_object_set_new(updates, m->weights[i].name, json_integer((json_int_t)rt_tables_updates(t)[i]));
+            json_object_set_new(updates, m->weights[i].name,
+                                json_integer((json_int_t)rt_tables_updates(t)[i]));
     json_object_set_new(o, "updates", updates);
     return o;
 }
 
-bool rt_state_write(const char *path, const RtModel *m, RtTables *t, const RtState *s, char *err, size_t err_bytes) {
+bool rt_state_write(const char *path, const RtModel *m, RtTables *t, const RtState *s, char *err,
+                    size_t err_bytes) {
     char reason[RT_SHOWN];
     json_t *o = describe(m, t, s);
     char *text = json_dumps(o, JSON_INDENT(2));

@@ -17,16 +17,28 @@ static void *need(void *p) {
 /* NAME, NAME/slot or NAME.ids; malloc'd. */
 static char *tensor_name(const RtWeight *w, int part) {
     char *s;
-    if (asprintf(&s, "%s%s%s", w->name, part == IDS ? ".ids" : part ? "/" : "", part > 0 ? w->slots[part - 1] : "") < 0) abort();
+    if (asprintf(&s, "%s%s%s", w->name,
+                 part == IDS ? ".ids"
+                 : part      ? "/"
+                             : "",
+                 part > 0 ? w->slots[part - 1] : "") < 0)
+        abort();
     return s;
 }
 
 /* ---- writing ---- */
 
-typedef struct { uint32_t *ids; uint64_t n; } Touched; /* of large tables */
+typedef struct {
+    uint32_t *ids;
+    uint64_t n;
+} Touched; /* of large tables */
 
 static RtTensor describe(const RtWeight *w, int weight, int part, bool large, uint64_t rows) {
-    RtTensor t = {.name = tensor_name(w, part), .i64 = part == IDS, .rank = part == IDS ? 1 : w->rank, .source = weight, .part = part};
+    RtTensor t = {.name = tensor_name(w, part),
+                  .i64 = part == IDS,
+                  .rank = part == IDS ? 1 : w->rank,
+                  .source = weight,
+                  .part = part};
     memcpy(t.dim, w->dim, sizeof t.dim);
     if (large) t.dim[0] = (int64_t)rows;
     return t;
@@ -39,7 +51,8 @@ static void write_ids(RtTensorWriter *out, const Touched *ids) {
     }
 }
 
-static void write_rows(RtTensorWriter *out, RtTables *t, int weight, int part, const uint32_t *ids, uint64_t n) {
+static void write_rows(RtTensorWriter *out, RtTables *t, int weight, int part, const uint32_t *ids,
+                       uint64_t n) {
     uint64_t width = rt_tables_width(t, weight);
     float *row = need(malloc(width * sizeof *row));
     for (uint64_t i = 0; i < n; i++) {
@@ -51,10 +64,14 @@ static void write_rows(RtTensorWriter *out, RtTables *t, int weight, int part, c
 
 static void write_tensor(RtTensorWriter *out, RtTables *t, const RtTensor *x, const Touched *touched) {
     const float *dense = x->part == IDS ? NULL : rt_tables_dense(t, x->source, x->part);
-    if (x->part == IDS) write_ids(out, touched);
-    else if (rt_tables_is_large(t, x->source)) write_rows(out, t, x->source, x->part, touched->ids, touched->n);
-    else if (dense) rt_tensors_write(out, dense, x->bytes);
-    else write_rows(out, t, x->source, x->part, NULL, rt_tables_rows(t, x->source));
+    if (x->part == IDS)
+        write_ids(out, touched);
+    else if (rt_tables_is_large(t, x->source))
+        write_rows(out, t, x->source, x->part, touched->ids, touched->n);
+    else if (dense)
+        rt_tensors_write(out, dense, x->bytes);
+    else
+        write_rows(out, t, x->source, x->part, NULL, rt_tables_rows(t, x->source));
 }
 
 bool rt_weights_write(const char *path, const RtModel *m, RtTables *t, char *err, size_t err_bytes) {
@@ -81,7 +98,10 @@ bool rt_weights_write(const char *path, const RtModel *m, RtTables *t, char *err
 /* ---- reading ---- */
 
 /* What doesn't fit, the first few by name. */
-typedef struct { char text[800]; int n; } Differences;
+typedef struct {
+    char text[800];
+    int n;
+} Differences;
 enum { TOLD = 5 };
 
 static void differ(Differences *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -103,26 +123,30 @@ static bool same_shape(const RtTensor *x, const RtWeight *w, bool rows_only) {
 }
 
 /* One tensor that the model needs; NULL after telling a difference. */
-static const RtTensor *expect(const RtTensorFile *f, const RtWeight *w, int part, bool large, int64_t rows, Differences *d) {
+static const RtTensor *expect(const RtTensorFile *f, const RtWeight *w, int part, bool large, int64_t rows,
+                              Differences *d) {
     char a[160], b[160], *name = tensor_name(w, part);
     const RtTensor *x = rt_tensors_find(f, name), *whole = part == IDS ? rt_tensors_find(f, w->name) : NULL;
     if (!x && whole) /* a table that was small enough to be saved whole */
-        differ(d, "'%s' has shape %s in the checkpoint, %s in the model", w->name, rt_shape_text(whole->rank, whole->dim, a),
-               rt_shape_text(w->rank, w->dim, b));
-    else if (!x) differ(d, "'%s' is missing from the checkpoint", name);
-    else if (part == IDS ? !x->i64 || x->rank != 1 : !same_shape(x, w, large) || (large && x->dim[0] != rows)) {
+        differ(d, "'%s' has shape %s in the checkpoint, %s in the model", w->name,
+               rt_shape_text(whole->rank, whole->dim, a), rt_shape_text(w->rank, w->dim, b));
+    else if (!x)
+        differ(d, "'%s' is missing from the checkpoint", name);
+    else if (part == IDS ? !x->i64 || x->rank != 1
+                         : !same_shape(x, w, large) || (large && x->dim[0] != rows)) {
         int64_t dim[6];
         memcpy(dim, w->dim, sizeof dim);
         if (large && rows >= 0) dim[0] = rows;
-        differ(d, "'%s' has shape %s in the checkpoint, %s in the model", name, rt_shape_text(x->rank, x->dim, a),
-               part == IDS ? "[rows]" : rt_shape_text(w->rank, dim, b));
+        differ(d, "'%s' has shape %s in the checkpoint, %s in the model", name,
+               rt_shape_text(x->rank, x->dim, a), part == IDS ? "[rows]" : rt_shape_text(w->rank, dim, b));
         x = NULL;
     }
     free(name);
     return x;
 }
 
-static void read_weight(const RtTensorFile *f, const RtModel *m, RtTables *t, int i, bool slots, Differences *d) {
+static void read_weight(const RtTensorFile *f, const RtModel *m, RtTables *t, int i, bool slots,
+                        Differences *d) {
     const RtWeight *w = &m->weights[i];
     bool large = rt_tables_is_large(t, i);
     const RtTensor *ids = large ? expect(f, w, IDS, true, -1, d) : NULL;
@@ -131,7 +155,8 @@ static void read_weight(const RtTensorFile *f, const RtModel *m, RtTables *t, in
     uint64_t rows = large ? (uint64_t)ids->dim[0] : rt_tables_rows(t, i), width = rt_tables_width(t, i);
     for (uint64_t r = 0; r < rows && id; r++)
         if (id[r] < 0 || id[r] >= w->dim[0]) {
-            differ(d, "'%s.ids' holds %lld, the table has %lld rows", w->name, (long long)id[r], (long long)w->dim[0]);
+            differ(d, "'%s.ids' holds %lld, the table has %lld rows", w->name, (long long)id[r],
+                   (long long)w->dim[0]);
             return;
         }
     for (int part = 0; part <= (slots ? w->n_slots : 0); part++) {
@@ -139,9 +164,11 @@ static void read_weight(const RtTensorFile *f, const RtModel *m, RtTables *t, in
         if (!x) return;
         const float *v = rt_tensors_data(f, x);
         float *dense = rt_tables_dense(t, i, part);
-        if (dense && !large) memcpy(dense, v, x->bytes);
+        if (dense && !large)
+            memcpy(dense, v, x->bytes);
         else
-            for (uint64_t r = 0; r < rows; r++) rt_tables_put_row(t, i, id ? (uint32_t)id[r] : (uint32_t)r, part, v + r * width);
+            for (uint64_t r = 0; r < rows; r++)
+                rt_tables_put_row(t, i, id ? (uint32_t)id[r] : (uint32_t)r, part, v + r * width);
     }
 }
 
@@ -150,18 +177,21 @@ static bool belongs(const RtModel *m, const RtTables *t, const char *name) {
     for (int i = 0; i < m->n_weights; i++) {
         size_t n = strlen(m->weights[i].name);
         if (strncmp(name, m->weights[i].name, n)) continue;
-        if (!name[n] || name[n] == '/' || (rt_tables_is_large(t, i) && !strcmp(name + n, ".ids"))) return true;
+        if (!name[n] || name[n] == '/' || (rt_tables_is_large(t, i) && !strcmp(name + n, ".ids")))
+            return true;
     }
     return false;
 }
 
-bool rt_weights_read(const char *path, const char *dir, const RtModel *m, RtTables *t, bool slots, char *err, size_t err_bytes) {
+bool rt_weights_read(const char *path, const char *dir, const RtModel *m, RtTables *t, bool slots, char *err,
+                     size_t err_bytes) {
     RtTensorFile *f = rt_tensors_open(path, err, err_bytes);
     if (!f) return false;
     Differences d = {"", 0};
     for (int i = 0; i < m->n_weights; i++) read_weight(f, m, t, i, slots, &d);
     for (int i = 0; i < rt_tensors_count(f); i++)
-        if (!belongs(m, t, rt_tensors_at(f, i)->name)) differ(&d, "'%s' is in the checkpoint, not in the model", rt_tensors_at(f, i)->name);
+        if (!belongs(m, t, rt_tensors_at(f, i)->name))
+            differ(&d, "'%s' is in the checkpoint, not in the model", rt_tensors_at(f, i)->name);
     rt_tensors_close(f);
     if (!d.n) return true;
     char more[40] = "";

@@ -54,8 +54,10 @@ static double quota(void) {
         names++;
         if (!strcmp(path, "/")) *path = 0;
         double q = 0;
-        if (!*names) q = quota_up("/sys/fs/cgroup", path);
-        else if (strstr(names, "cpu")) q = quota_up("/sys/fs/cgroup/cpu", path);
+        if (!*names)
+            q = quota_up("/sys/fs/cgroup", path);
+        else if (strstr(names, "cpu"))
+            q = quota_up("/sys/fs/cgroup/cpu", path);
         if (q > 0 && (least == 0 || q < least)) least = q;
     }
     if (f) fclose(f);

@@ -17,38 +17,43 @@ void rt_collect(const RtExec *x, int function, RtMetrics *s) {
     }
 }
 
-static int evaluate_batches(RtExec *x, RtReader *r, RtMetrics *s, RtProgress *progress, RtEvaluation *out) {
+static int evaluate_batches(RtExec *x, const RtArgs *a, RtReader *r, RtMetrics *s, RtProgress *progress,
+                            RtEvaluation *out) {
     char err[RT_MESSAGE] = "";
     RtBatch *b;
     double loss = 0;
-    int got;
-    while ((got = rt_reader_next(r, &b, err, sizeof err)) > 0) {
+    int got, code = RT_EXIT_OK;
+    while (code == RT_EXIT_OK && (got = rt_reader_next(r, &b, err, sizeof err)) > 0) {
         rt_exec_batch(x, b);
         if (!rt_exec_run(x, RT_EVAL, x->m->program->eval)) return rt_report_nan(x, RT_EVAL, r, b);
         rt_collect(x, RT_EVAL, s);
         loss += (double)x->loss * b->rows;
         out->rows += b->rows;
-        out->steps++;
         rt_reader_release(r, b);
         rt_progress_show(progress, rt_now(), out->rows, loss / (double)out->rows, rt_reader_progress(r), 0);
+        code = rt_too_many_bad_rows(r, a);
     }
     out->loss = loss / (double)out->rows;
-    return got < 0 ? rt_fail(RT_EXIT_FAILED, "%s", err) : RT_EXIT_OK;
+    out->bad_rows = rt_reader_bad_rows(r);
+    out->wait = rt_reader_wait_seconds(r);
+    return code != RT_EXIT_OK ? code : got < 0 ? rt_fail(RT_EXIT_FAILED, "%s", err) : RT_EXIT_OK;
 }
 
-int rt_evaluate(RtExec *x, const RtReaderOptions *o, RtMetrics *s, RtProgress *progress, RtEvaluation *out) {
+int rt_evaluate(RtExec *x, const RtArgs *a, const RtWords *paths, RtMetrics *s, RtProgress *progress,
+                RtEvaluation *out) {
     char err[RT_MESSAGE] = "";
     double start = rt_now();
+    RtReaderOptions o = rt_reader_options(x->m, a, paths, RT_EVAL, x->tables);
+    if (a->command == RT_CMD_TRAIN) o.bad_path = NULL; /* it holds the rows of --data */
     *out = (RtEvaluation){0};
     rt_metrics_reset(s);
     rt_progress_begin(progress, "evaluation", start);
-    RtReader *r = rt_reader_open(x->m, o, err, sizeof err);
+    RtReader *r = rt_reader_open(x->m, &o, err, sizeof err);
     if (!r) return rt_fail(RT_EXIT_FAILED, "%s", err);
-    int code = evaluate_batches(x, r, s, progress, out);
-    if (code == RT_EXIT_OK) rt_warn_bad_rows(r, o->bad_path);
-    out->wait = rt_reader_wait_seconds(r);
-    rt_reader_close(r);
+    int code = evaluate_batches(x, a, r, s, progress, out);
     rt_progress_clear();
+    if (code == RT_EXIT_OK) rt_warn_bad_rows(r, o.bad_path);
+    rt_reader_close(r);
     out->seconds = rt_now() - start;
     return code;
 }
@@ -63,6 +68,7 @@ static int print(const RtModel *m, const RtArgs *a, const RtExec *x, RtMetrics *
     json_object_set_new(o, "seconds", json_real(e->seconds));
     json_object_set_new(o, "read_s", json_real(e->wait));
     json_object_set_new(o, "compute_s", json_real(x->run_seconds));
+    json_object_set_new(o, "bad_rows", json_integer((json_int_t)e->bad_rows));
     if (a->json) return rt_print_json(o);
     printf("%s: %llu rows in %.1f s\n", m->name, (unsigned long long)e->rows, e->seconds);
     printf("%-20s %.6f\n", "loss", e->loss);
@@ -77,11 +83,10 @@ int rt_eval(const RtModel *m, const RtArgs *a) {
     if (!t) return rt_fail(RT_EXIT_FAILED, "%s", err);
     RtExec *x = rt_exec_new(m, t, rt_args_threads(a), err, sizeof err);
     RtMetrics *s = rt_metrics_new(m);
-    RtReaderOptions o = rt_reader_options(m, a, &a->data, RT_EVAL, t);
     RtProgress progress;
     RtEvaluation e;
     rt_progress_init(&progress, a->progress);
-    int code = x ? rt_evaluate(x, &o, s, &progress, &e) : rt_fail(RT_EXIT_FAILED, "%s", err);
+    int code = x ? rt_evaluate(x, a, &a->data, s, &progress, &e) : rt_fail(RT_EXIT_FAILED, "%s", err);
     if (code == RT_EXIT_OK) code = print(m, a, x, s, &e);
     rt_metrics_free(s);
     rt_exec_free(x);

@@ -49,8 +49,9 @@ static bool threads_and_scratch(RtExec *x, uint32_t threads, char *err, size_t e
     x->scratch = take(threads, sizeof *x->scratch);
     bool ok = (x->step.fixed = arena(x->fixed_bytes));
     for (uint32_t i = 0; i < threads; i++) ok &= (x->scratch[i] = arena(x->scratch_bytes)) != NULL;
-    if (!ok) snprintf(err, err_bytes, "out of memory: %.1f MB for the values of a step",
-                      (double)(x->fixed_bytes + threads * x->scratch_bytes) / 1e6);
+    if (!ok)
+        snprintf(err, err_bytes, "out of memory: %.1f MB for the values of a step",
+                 (double)(x->fixed_bytes + threads * x->scratch_bytes) / 1e6);
     if (ok && !(x->pool = rt_pool_new(threads))) {
         snprintf(err, err_bytes, "cannot start %u threads: %m", threads);
         ok = false;
@@ -112,7 +113,9 @@ void rt_exec_batch(RtExec *x, const RtBatch *b) {
     s->inputs = (void *)b->inputs;
     s->tables = b->tables;
     for (int i = 0; i < x->m->n_axes; i++)
-        if (x->axis_elems[i]) room(&x->axis_arena[i], &x->axis_cap[i], x->axis_elems[i], b->offsets[i] ? b->offsets[i][b->rows] : 0);
+        if (x->axis_elems[i])
+            room(&x->axis_arena[i], &x->axis_cap[i], x->axis_elems[i],
+                 b->offsets[i] ? b->offsets[i][b->rows] : 0);
     for (int i = 0; i < x->m->n_weights; i++)
         if (x->uniq_elems[i]) room(&x->uniq_arena[i], &x->uniq_cap[i], x->uniq_elems[i], b->tables[i].n);
 }
@@ -123,7 +126,10 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-typedef struct { RtExec *x; RtStepFn fn; } Run;
+typedef struct {
+    RtExec *x;
+    RtStepFn fn;
+} Run;
 static void run(void *arg, uint32_t thread, uint32_t threads) {
     Run *r = arg;
     r->fn(&r->x->step, thread, threads);
@@ -191,7 +197,8 @@ void rt_barrier(void *step, uint32_t thread, uint32_t threads) {
 void rt_fetch(void *step, uint32_t weight, uint32_t lo, uint32_t hi, void *out, uint32_t train) {
     const RtStep *s = step;
     RtExec *x = s->runtime;
-    rt_tables_fetch(x->tables, (const RtTableBatch *)s->tables + weight, (int)weight, lo, hi, out, train, s->step);
+    rt_tables_fetch(x->tables, (const RtTableBatch *)s->tables + weight, (int)weight, lo, hi, out, train,
+                    s->step);
 }
 
 void rt_touched(void *step, uint32_t weight, uint32_t lo, uint32_t hi) {

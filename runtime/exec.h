@@ -1,7 +1,7 @@
 /* Runs the generated functions over batches: owns the arenas, the step's struct and the threads.
  *
- * Nothing is allocated in a step: rt_exec_batch grows, between steps, what a batch's positions and unique rows
- * need; the fixed arena and the threads' scratch have their full size from the start. */
+ * Nothing is allocated in a step: rt_exec_batch grows, between steps, what a batch's positions and unique
+ * rows need; the fixed arena and the threads' scratch have their full size from the start. */
 #ifndef CTRC_RUNTIME_EXEC_H
 #define CTRC_RUNTIME_EXEC_H
 #include "runtime/pool.h"
@@ -10,21 +10,21 @@
 
 typedef struct {
     bool on, found;
-    uint32_t op;       /* id of the first node with a value that is not finite */
+    uint32_t op; /* id of the first node with a value that is not finite */
     float value;
-    uint64_t element;  /* in what rt_check was given */
+    uint64_t element; /* in what rt_check was given */
 } RtCheck;
 
 typedef struct RtExec {
     const RtModel *m;
     RtTables *tables;
     RtPool *pool;
-    RtStep step;         /* step.runtime is this struct */
-    RtOptStep *opt;      /* [weight] */
-    float loss;          /* of the last run, by rt_loss */
+    RtStep step;    /* step.runtime is this struct */
+    RtOptStep *opt; /* [weight] */
+    float loss;     /* of the last run, by rt_loss */
     bool loss_given;
     RtCheck check;
-    double run_seconds;  /* in generated code, in all */
+    double run_seconds; /* in generated code, in all */
     uint64_t fixed_bytes, scratch_bytes;
     uint64_t *axis_elems, *uniq_elems; /* largest of the functions */
     uint64_t *axis_cap, *uniq_cap;

@@ -20,7 +20,8 @@ static uint64_t parameters(const RtModel *m, bool trained) {
 /* Bytes of all weights and slots, tables whole. */
 static uint64_t weight_bytes(const RtModel *m) {
     uint64_t n = 0;
-    for (int i = 0; i < m->n_weights; i++) n += m->weights[i].size * sizeof(float) * (uint64_t)(1 + m->weights[i].n_slots);
+    for (int i = 0; i < m->n_weights; i++)
+        n += m->weights[i].size * sizeof(float) * (uint64_t)(1 + m->weights[i].n_slots);
     return n;
 }
 
@@ -53,8 +54,8 @@ static json_t *columns_json(const RtModel *m) {
     for (int i = 0; i < m->n_columns; i++) {
         const RtColumn *c = &m->columns[i];
         if (c->kind == RT_SKIP) continue;
-        json_t *o = json_pack("{s:s,s:s,s:b,s:b,s:b}", "name", c->name, "kind", kinds[c->kind], "list", c->is_list, "used", c->used,
-                              "used_predict", c->used_predict);
+        json_t *o = json_pack("{s:s,s:s,s:b,s:b,s:b}", "name", c->name, "kind", kinds[c->kind], "list",
+                              c->is_list, "used", c->used, "used_predict", c->used_predict);
         if (c->side) json_object_set_new(o, "beside", json_true());
         json_array_append_new(a, o);
     }
@@ -67,8 +68,9 @@ static json_t *weights_json(const RtModel *m) {
         const RtWeight *w = &m->weights[i];
         json_t *shape = json_array();
         for (int k = 0; k < w->rank; k++) json_array_append_new(shape, json_integer(w->dim[k]));
-        json_t *o = json_pack("{s:s,s:o,s:I,s:s,s:b,s:b,s:b}", "name", w->name, "shape", shape, "size", (json_int_t)w->size, "init", w->init,
-                              "table", w->table, "sparse", w->sparse, "running", w->running);
+        json_t *o = json_pack("{s:s,s:o,s:I,s:s,s:b,s:b,s:b}", "name", w->name, "shape", shape, "size",
+                              (json_int_t)w->size, "init", w->init, "table", w->table, "sparse", w->sparse,
+                              "running", w->running);
         const char *optimizer = optimizer_of(m, w);
         json_object_set_new(o, "optimizer", optimizer ? json_string(optimizer) : json_null());
         json_object_set_new(o, "slots", strings(w->slots, w->n_slots));
@@ -80,24 +82,29 @@ static json_t *weights_json(const RtModel *m) {
 static json_t *params_json(const RtModel *m) {
     json_t *o = json_object();
     for (int i = 0; i < m->n_params; i++)
-        json_object_set_new(o, m->params[i].name, m->params[i].is_string ? json_string(m->params[i].str) : json_real(m->params[i].num));
+        json_object_set_new(o, m->params[i].name,
+                            m->params[i].is_string ? json_string(m->params[i].str)
+                                                   : json_real(m->params[i].num));
     return o;
 }
 
 static json_t *metrics_json(const RtModel *m) {
     json_t *a = json_array();
     for (int i = 0; i < m->n_metrics; i++)
-        json_array_append_new(a, json_pack("{s:s,s:s}", "kind", rt_metric_name(m->metrics[i].kind), "prediction",
-                                           m->predictions[m->metrics[i].prediction].name));
+        json_array_append_new(a, json_pack("{s:s,s:s}", "kind", rt_metric_name(m->metrics[i].kind),
+                                           "prediction", m->predictions[m->metrics[i].prediction].name));
     return a;
 }
 
 static int info_json(const RtModel *m) {
     json_t *predictions = json_array();
-    for (int i = 0; i < m->n_predictions; i++) json_array_append_new(predictions, json_string(m->predictions[i].name));
-    json_t *o = json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:I}", "model", m->name, "source", m->source, "digest", m->digest, "ctrc", m->ctrc,
-                          "march", m->march, "batch", (json_int_t)m->batch, "epochs", (json_int_t)m->epochs, "steps", (json_int_t)m->steps,
-                          "shuffle", (json_int_t)m->shuffle, "seed", (json_int_t)m->seed);
+    for (int i = 0; i < m->n_predictions; i++)
+        json_array_append_new(predictions, json_string(m->predictions[i].name));
+    json_t *o =
+        json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:I}", "model", m->name, "source", m->source,
+                  "digest", m->digest, "ctrc", m->ctrc, "march", m->march, "batch", (json_int_t)m->batch,
+                  "epochs", (json_int_t)m->epochs, "steps", (json_int_t)m->steps, "shuffle",
+                  (json_int_t)m->shuffle, "seed", (json_int_t)m->seed);
     json_object_set_new(o, "format", json_string(formats[m->format]));
     json_object_set_new(o, "params", params_json(m));
     json_object_set_new(o, "columns", columns_json(m));
@@ -106,9 +113,11 @@ static int info_json(const RtModel *m) {
     json_object_set_new(o, "weights", weights_json(m));
     json_object_set_new(o, "parameters", json_integer((json_int_t)parameters(m, false)));
     json_object_set_new(o, "trained_parameters", json_integer((json_int_t)parameters(m, true)));
-    json_object_set_new(o, "memory", json_pack("{s:I,s:I,s:I,s:I}", "weights_and_slots", (json_int_t)weight_bytes(m), "train_step",
-                                               (json_int_t)step_bytes(&m->fn[RT_TRAIN]), "eval_step", (json_int_t)step_bytes(&m->fn[RT_EVAL]),
-                                               "predict_step", (json_int_t)step_bytes(&m->fn[RT_PREDICT])));
+    json_object_set_new(o, "memory",
+                        json_pack("{s:I,s:I,s:I,s:I}", "weights_and_slots", (json_int_t)weight_bytes(m),
+                                  "train_step", (json_int_t)step_bytes(&m->fn[RT_TRAIN]), "eval_step",
+                                  (json_int_t)step_bytes(&m->fn[RT_EVAL]), "predict_step",
+                                  (json_int_t)step_bytes(&m->fn[RT_PREDICT])));
     json_object_set_new(o, "flops_per_step", json_real(m->fn[RT_TRAIN].flops));
     json_object_set_new(o, "passes", strings(m->passes, m->n_passes));
     json_object_set_new(o, "changes", strings(m->changes, m->n_changes));
@@ -148,8 +157,9 @@ static void print_columns(const RtModel *m) {
     for (int i = 0; i < m->n_columns; i++) {
         const RtColumn *c = &m->columns[i];
         if (c->kind == RT_SKIP) continue;
-        printf("  %-28s %-6s %s%s%s%s\n", c->name, kinds[c->kind], c->is_list ? "list " : "", c->side ? "beside " : "",
-               c->used ? "" : "not read ", c->used && !c->used_predict ? "not for predictions" : "");
+        printf("  %-28s %-6s %s%s%s%s\n", c->name, kinds[c->kind], c->is_list ? "list " : "",
+               c->side ? "beside " : "", c->used ? "" : "not read ",
+               c->used && !c->used_predict ? "not for predictions" : "");
     }
 }
 
@@ -160,7 +170,10 @@ static void print_weights(const RtModel *m) {
         char shape[160];
         const char *optimizer = optimizer_of(m, w);
         printf("  %-44s %-16s %-18s %s%s\n", w->name, rt_shape_text(w->rank, w->dim, shape), w->init,
-               optimizer ? optimizer : w->running ? "running statistic" : "not trained", w->sparse ? ", rows as met" : "");
+               optimizer    ? optimizer
+               : w->running ? "running statistic"
+                            : "not trained",
+               w->sparse ? ", rows as met" : "");
     }
 }
 
@@ -178,20 +191,26 @@ static int info_text(const RtModel *m) {
     row("model", "%s", m->name);
     row("source", "%s, digest %s", m->source, m->digest);
     row("compiled", "by ctrc %s for %s", m->ctrc, m->march);
-    row("input", "%s%s%s%s", formats[m->format], m->header ? ", with a header" : "", m->beside ? ", beside " : "", m->beside ? m->beside : "");
-    row("training", "batch %" PRId64 ", epochs %" PRId64 ", shuffle %" PRId64 ", seed %" PRId64, m->batch, m->epochs, m->shuffle, m->seed);
+    row("input", "%s%s%s%s", formats[m->format], m->header ? ", with a header" : "",
+        m->beside ? ", beside " : "", m->beside ? m->beside : "");
+    row("training", "batch %" PRId64 ", epochs %" PRId64 ", shuffle %" PRId64 ", seed %" PRId64, m->batch,
+        m->epochs, m->shuffle, m->seed);
     row("parameters", "%" PRIu64 ", trained %" PRIu64, parameters(m, false), parameters(m, true));
-    row("memory", "weights and slots %s with every row met, a step %s", size_text(weight_bytes(m), a), size_text(step_bytes(&m->fn[RT_TRAIN]), b));
+    row("memory", "weights and slots %s with every row met, a step %s", size_text(weight_bytes(m), a),
+        size_text(step_bytes(&m->fn[RT_TRAIN]), b));
     row("arithmetic", "%.4g MFLOP a step", m->fn[RT_TRAIN].flops / 1e6);
     print_list("passes", m->passes, m->n_passes);
     print_list("changes", m->changes, m->n_changes);
     print_kernels(m);
     for (int i = 0; i < m->n_params; i++)
-        if (m->params[i].is_string) row(i ? "" : "params", "%s = \"%s\"", m->params[i].name, m->params[i].str);
-        else row(i ? "" : "params", "%s = %g", m->params[i].name, m->params[i].num);
+        if (m->params[i].is_string)
+            row(i ? "" : "params", "%s = \"%s\"", m->params[i].name, m->params[i].str);
+        else
+            row(i ? "" : "params", "%s = %g", m->params[i].name, m->params[i].num);
     for (int i = 0; i < m->n_predictions; i++) row(i ? "" : "predictions", "%s", m->predictions[i].name);
     for (int i = 0; i < m->n_metrics; i++)
-        row(i ? "" : "metrics", "%s of %s", rt_metric_name(m->metrics[i].kind), m->predictions[m->metrics[i].prediction].name);
+        row(i ? "" : "metrics", "%s of %s", rt_metric_name(m->metrics[i].kind),
+            m->predictions[m->metrics[i].prediction].name);
     print_columns(m);
     print_weights(m);
     return rt_flush_stdout();

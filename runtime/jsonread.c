@@ -34,8 +34,10 @@ void rt_json_fail(RtJson *j, const char *format, ...) {
 
 void rt_json_at(RtJson *j, const char *list, int index, const char *inner) {
     if (j->failed) return;
-    if (!list) j->where[0] = 0;
-    else snprintf(j->where, sizeof j->where, "%s[%d]%s%s", list, index, inner ? "." : "", inner ? inner : "");
+    if (!list)
+        j->where[0] = 0;
+    else
+        snprintf(j->where, sizeof j->where, "%s[%d]%s%s", list, index, inner ? "." : "", inner ? inner : "");
 }
 
 static const char *type_name(json_type t) {
@@ -45,7 +47,8 @@ static const char *type_name(json_type t) {
     case JSON_STRING: return "a string";
     case JSON_INTEGER: return "a whole number";
     case JSON_REAL: return "a number";
-    case JSON_TRUE: case JSON_FALSE: return "true or false";
+    case JSON_TRUE:
+    case JSON_FALSE: return "true or false";
     default: return "null";
     }
 }
@@ -80,7 +83,8 @@ int64_t rt_json_int(RtJson *j, const json_t *o, const char *key, int64_t lo, int
     if (!v) return 0;
     int64_t i = json_integer_value(v);
     if (i < lo || i > hi) {
-        rt_json_fail(j, "key '%s': %lld is not within %lld ... %lld", key, (long long)i, (long long)lo, (long long)hi);
+        rt_json_fail(j, "key '%s': %lld is not within %lld ... %lld", key, (long long)i, (long long)lo,
+                     (long long)hi);
         return 0;
     }
     return i;
@@ -128,7 +132,8 @@ int rt_json_word(RtJson *j, const json_t *o, const char *key, const char *const 
     size_t used = 0;
     for (int i = 0; i < n; i++) {
         if (!strcmp(words[i], json_string_value(v))) return i;
-        if (used < sizeof list) used += snprintf(list + used, sizeof list - used, "%s%s", i ? " " : "", words[i]);
+        if (used < sizeof list)
+            used += snprintf(list + used, sizeof list - used, "%s%s", i ? " " : "", words[i]);
     }
     rt_json_fail(j, "key '%s': expected one of %s, found '%s'", key, list, json_string_value(v));
     return 0;
@@ -140,7 +145,8 @@ double *rt_json_nums(RtJson *j, const json_t *o, const char *key, int *n) {
     double *out = rt_json_alloc(j, *n, sizeof *out);
     for (int i = 0; i < *n; i++) {
         const json_t *v = json_array_get(a, i);
-        if (!json_is_number(v)) rt_json_fail(j, "key '%s': expected numbers, found %s", key, type_name(json_typeof(v)));
+        if (!json_is_number(v))
+            rt_json_fail(j, "key '%s': expected numbers, found %s", key, type_name(json_typeof(v)));
         out[i] = json_number_value(v);
     }
     return out;
@@ -154,8 +160,10 @@ uint64_t *rt_json_u64s(RtJson *j, const json_t *o, const char *key, int n) {
     for (int i = 0; i < n && !j->failed; i++) {
         const json_t *v = json_array_get(a, i);
         if (!json_is_integer(v) || json_integer_value(v) < 0)
-            rt_json_fail(j, "key '%s': expected whole numbers from 0, found %s", key, type_name(json_typeof(v)));
-        else out[i] = json_integer_value(v);
+            rt_json_fail(j, "key '%s': expected whole numbers from 0, found %s", key,
+                         type_name(json_typeof(v)));
+        else
+            out[i] = json_integer_value(v);
     }
     return out;
 }
@@ -167,8 +175,10 @@ const char **rt_json_strs(RtJson *j, const json_t *o, const char *key, int *n) {
     for (int i = 0; i < *n; i++) {
         const json_t *v = json_array_get(a, i);
         out[i] = "";
-        if (!json_is_string(v)) rt_json_fail(j, "key '%s': expected strings, found %s", key, type_name(json_typeof(v)));
-        else out[i] = copy(j, v);
+        if (!json_is_string(v))
+            rt_json_fail(j, "key '%s': expected strings, found %s", key, type_name(json_typeof(v)));
+        else
+            out[i] = copy(j, v);
     }
     return out;
 }

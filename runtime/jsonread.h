@@ -8,13 +8,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct RtJsonBlock { struct RtJsonBlock *next; } RtJsonBlock;
+typedef struct RtJsonBlock {
+    struct RtJsonBlock *next;
+} RtJsonBlock;
 typedef struct {
     RtJsonBlock *blocks; /* everything handed out */
     char *err;
     size_t err_bytes;
     bool failed;
-    char where[160];     /* place of the object being read, "" at the top */
+    char where[160]; /* place of the object being read, "" at the top */
 } RtJson;
 
 void *rt_json_alloc(RtJson *j, size_t count, size_t size); /* zeroed */

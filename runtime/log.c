@@ -4,7 +4,11 @@
 #include <stdlib.h>
 #include "runtime/message.h"
 
-struct RtLog { FILE *f; const char *path; int error; };
+struct RtLog {
+    FILE *f;
+    const char *path;
+    int error;
+};
 
 RtLog *rt_log_open(const char *path, char *err, size_t err_bytes) {
     char reason[RT_SHOWN];

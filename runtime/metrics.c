@@ -3,15 +3,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A row as one word: the prediction's bits, turned so that they sort as the number does, above the label's. */
+/* A row as one word: the prediction's bits, turned so that they sort as the number does, above the label's.
+ */
 typedef struct {
     uint64_t *row, *group; /* group: gauc only */
     uint64_t n, cap;
-    bool not_finite;       /* a prediction was NaN or infinite */
+    bool not_finite;          /* a prediction was NaN or infinite */
     double p, y, loss, right; /* sums over the rows */
 } Rows;
 
-struct RtMetrics { const RtModel *m; Rows *rows; };
+struct RtMetrics {
+    const RtModel *m;
+    Rows *rows;
+};
 
 const char *rt_metric_name(RtMetricKind k) {
     static const char *const names[] = {"auc", "gauc", "logloss", "pcoc", "accuracy"};
@@ -76,8 +80,8 @@ static double clipped_logloss(double p, double y) {
     return -(y * log(p) + (1 - y) * log1p(-p));
 }
 
-void rt_metrics_add(RtMetrics *s, int metric, uint32_t rows, const float *p, const float *y, const float *where,
-                    const uint64_t *by) {
+void rt_metrics_add(RtMetrics *s, int metric, uint32_t rows, const float *p, const float *y,
+                    const float *where, const uint64_t *by) {
     Rows *r = &s->rows[metric];
     RtMetricKind kind = s->m->metrics[metric].kind;
     bool keep = kind == RT_AUC || kind == RT_GAUC;
@@ -88,8 +92,10 @@ void rt_metrics_add(RtMetrics *s, int metric, uint32_t rows, const float *p, con
         if (keep) {
             r->row[r->n] = pack(p[i], y[i]);
             if (kind == RT_GAUC) r->group[r->n] = by[i];
-        } else if (kind == RT_LOGLOSS) r->loss += clipped_logloss(p[i], y[i]);
-        else if (kind == RT_ACCURACY) r->right += (p[i] > 0.5f) == (y[i] > 0.5f);
+        } else if (kind == RT_LOGLOSS)
+            r->loss += clipped_logloss(p[i], y[i]);
+        else if (kind == RT_ACCURACY)
+            r->right += (p[i] > 0.5f) == (y[i] > 0.5f);
         r->p += p[i];
         r->y += y[i];
         r->n++;
@@ -130,8 +136,8 @@ static void sort_rows(Rows *r) {
     free(group);
 }
 
-/* AUC of sorted rows lo..hi-1; a label between 0 and 1 counts as that much of a positive row and the rest of a
- * negative one. False if there are no positives or no negatives. */
+/* AUC of sorted rows lo..hi-1; a label between 0 and 1 counts as that much of a positive row and the rest of
+ * a negative one. False if there are no positives or no negatives. */
 static bool auc_of(const Rows *r, uint64_t lo, uint64_t hi, double *auc) {
     double positives = 0, negatives = 0, above = 0;
     for (uint64_t i = lo; i < hi;) {
@@ -167,9 +173,12 @@ bool rt_metrics_value(RtMetrics *s, int metric, double *out, const char **why) {
     Rows *r = &s->rows[metric];
     *why = NULL;
     *out = NAN;
-    if (r->n == 0) *why = "no rows";
-    else if (r->not_finite) *why = "a prediction is not finite";
-    else switch (s->m->metrics[metric].kind) {
+    if (r->n == 0)
+        *why = "no rows";
+    else if (r->not_finite)
+        *why = "a prediction is not finite";
+    else
+        switch (s->m->metrics[metric].kind) {
         case RT_AUC:
             sort_rows(r);
             if (!auc_of(r, 0, r->n, out)) *why = "all labels are alike";
@@ -181,8 +190,10 @@ bool rt_metrics_value(RtMetrics *s, int metric, double *out, const char **why) {
         case RT_LOGLOSS: *out = r->loss / (double)r->n; break;
         case RT_ACCURACY: *out = r->right / (double)r->n; break;
         case RT_PCOC:
-            if (r->y > 0) *out = r->p / r->y;
-            else *why = "no label is above 0";
+            if (r->y > 0)
+                *out = r->p / r->y;
+            else
+                *why = "no label is above 0";
             break;
         }
     return !*why;

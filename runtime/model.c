@@ -7,10 +7,18 @@
 #include <string.h>
 
 #define MANY (1 << 20) /* more of anything than a model has */
-#define WORDS(...) (const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)
+#define WORDS(...)                                                                                           \
+    (const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)
 
-typedef struct { RtModel m; RtJsonBlock *blocks; } Owned; /* m first: rt_model_free gets back to it */
-typedef struct { RtJson j; RtModel *m; const json_t *root; } Parse;
+typedef struct {
+    RtModel m;
+    RtJsonBlock *blocks;
+} Owned; /* m first: rt_model_free gets back to it */
+typedef struct {
+    RtJson j;
+    RtModel *m;
+    const json_t *root;
+} Parse;
 
 /* Opens a list of objects; returns its length. */
 static int open_list(Parse *p, const char *key, const json_t **list) {
@@ -28,11 +36,11 @@ static const json_t *item(Parse *p, const json_t *list, const char *key, int i) 
     return p->j.failed ? NULL : o;
 }
 
-#define LIST(p, key, field, count)                                                                            \
-    const json_t *list;                                                                                        \
-    RtModel *m = (p)->m;                                                                                       \
-    int n_list = open_list(p, key, &list);                                                                     \
-    m->field = rt_json_alloc(&(p)->j, n_list, sizeof *m->field);                                               \
+#define LIST(p, key, field, count)                                                                           \
+    const json_t *list;                                                                                      \
+    RtModel *m = (p)->m;                                                                                     \
+    int n_list = open_list(p, key, &list);                                                                   \
+    m->field = rt_json_alloc(&(p)->j, n_list, sizeof *m->field);                                             \
     m->count = n_list;
 
 static void parse_head(Parse *p) {
@@ -68,8 +76,10 @@ static void parse_params(Parse *p) {
         if (json_is_string(v)) {
             a->is_string = true;
             a->str = rt_json_str(&p->j, o, key);
-        } else if (json_is_boolean(v)) a->num = json_is_true(v);
-        else a->num = rt_json_num(&p->j, o, key);
+        } else if (json_is_boolean(v))
+            a->num = json_is_true(v);
+        else
+            a->num = rt_json_num(&p->j, o, key);
     }
 }
 
@@ -107,7 +117,8 @@ static void parse_columns(Parse *p) {
         if (json_is_string(d)) {
             c->default_str = rt_json_str(j, o, "default");
             c->default_len = json_string_length(d);
-        } else if (!json_is_null(d)) c->default_num = rt_json_num(j, o, "default");
+        } else if (!json_is_null(d))
+            c->default_num = rt_json_num(j, o, "default");
         c->positive = rt_json_str_or_null(j, o, "positive");
         c->negative = rt_json_str_or_null(j, o, "negative");
         c->from = rt_json_str_or_null(j, o, "from");
@@ -150,7 +161,8 @@ static void parse_parts(Parse *p, const json_t *o, RtFeature *f, int before) {
         f->in[k].is_column = kind[0] == 'c';
         int64_t index = json_integer_value(num), limit = f->in[k].is_column ? p->m->n_columns : before;
         if (index < 0 || index >= limit)
-            rt_json_fail(j, "key 'in': %s %lld is not an earlier one", kind[0] == 'c' ? "column" : "feature", (long long)index);
+            rt_json_fail(j, "key 'in': %s %lld is not an earlier one", kind[0] == 'c' ? "column" : "feature",
+                         (long long)index);
         f->in[k].index = (int)index;
     }
 }
@@ -161,7 +173,9 @@ static void parse_features(Parse *p) {
     for (int i = 0; i < n_list; i++) {
         const json_t *o = item(p, list, "features", i);
         RtFeature *f = &m->features[i];
-        f->op = rt_json_word(j, o, "op", WORDS("value", "number", "hash", "vocab", "bucketize", "identity", "cross", "truncate", "key"));
+        f->op = rt_json_word(
+            j, o, "op",
+            WORDS("value", "number", "hash", "vocab", "bucketize", "identity", "cross", "truncate", "key"));
         parse_parts(p, o, f, i);
         f->type = rt_json_word(j, o, "type", WORDS("f32", "id", "key", "str", "int"));
         f->axis = (int)rt_json_int(j, o, "axis", -1, m->n_axes - 1);
@@ -193,7 +207,8 @@ static void parse_inputs(Parse *p) {
         RtInput *in = &m->inputs[i];
         in->kind = rt_json_word(j, o, "as", WORDS("f32", "id", "key", "lookup"));
         bool lookup = in->kind == RT_IN_LOOKUP;
-        in->index = (int)rt_json_int(j, o, lookup ? "lookup" : "feature", 0, (lookup ? m->n_lookups : m->n_features) - 1);
+        in->index = (int)rt_json_int(j, o, lookup ? "lookup" : "feature", 0,
+                                     (lookup ? m->n_lookups : m->n_features) - 1);
     }
 }
 
@@ -240,11 +255,14 @@ static void parse_weights(Parse *p) {
         w->size = 1;
         for (int k = 0; k < w->rank && !j->failed; k++) {
             w->dim[k] = json_integer_value(json_array_get(shape, k));
-            if (w->dim[k] < 1) rt_json_fail(j, "key 'shape': expected sizes from 1");
+            if (w->dim[k] < 1)
+                rt_json_fail(j, "key 'shape': expected sizes from 1");
             else if (__builtin_mul_overflow(w->size, (uint64_t)w->dim[k], &w->size) || w->size >> 46)
                 rt_json_fail(j, "key 'shape': too large");
         }
-        const char *const kinds[] = {"zeros", "ones", "constant", "normal", "truncated_normal", "uniform", "glorot_uniform", "glorot_normal", "he_normal"};
+        const char *const kinds[] = {
+            "zeros",   "ones",           "constant",      "normal",   "truncated_normal",
+            "uniform", "glorot_uniform", "glorot_normal", "he_normal"};
         w->init = rt_json_str(j, o, "init");
         rt_json_word(j, o, "init", kinds, 9);
         w->init_arg = rt_json_num(j, o, "arg");
@@ -283,7 +301,8 @@ static void parse_sched(Parse *p, const json_t *o, RtSched *s, int depth) {
         int values;
         s->at = rt_json_nums(j, o, "at", &s->n);
         s->values = rt_json_nums(j, o, "values", &values);
-        if (values != s->n + 1) rt_json_fail(j, "piecewise: expected %d values for %d bounds, found %d", s->n + 1, s->n, values);
+        if (values != s->n + 1)
+            rt_json_fail(j, "piecewise: expected %d values for %d bounds, found %d", s->n + 1, s->n, values);
         break;
     }
     case RT_LR_WARMUP: {
@@ -300,7 +319,8 @@ static void parse_sched(Parse *p, const json_t *o, RtSched *s, int depth) {
 static void parse_opts(Parse *p) {
     RtJson *j = &p->j;
     LIST(p, "optimizers", opts, n_opts)
-    const char *const kinds[] = {"sgd", "momentum", "adagrad", "adagrad_decay", "rmsprop", "adam", "adam_async", "ftrl"};
+    const char *const kinds[] = {"sgd",     "momentum", "adagrad",    "adagrad_decay",
+                                 "rmsprop", "adam",     "adam_async", "ftrl"};
     for (int i = 0; i < n_list; i++) {
         const json_t *o = item(p, list, "optimizers", i);
         RtOptimizer *t = &m->opts[i];
@@ -352,8 +372,10 @@ static void parse_outputs(Parse *p, const json_t *fn, RtFunction *f, const char 
         RtPlace *q = &f->outputs[i];
         q->region = rt_json_word(j, o, "region", WORDS("fixed", "axis", "uniq", "input"));
         q->axis = q->input = -1;
-        if (q->region == RT_AT_INPUT) q->input = (int)rt_json_int(j, o, "input", 0, p->m->n_inputs - 1);
-        else q->offset = rt_json_int(j, o, "offset", 0, INT64_MAX);
+        if (q->region == RT_AT_INPUT)
+            q->input = (int)rt_json_int(j, o, "input", 0, p->m->n_inputs - 1);
+        else
+            q->offset = rt_json_int(j, o, "offset", 0, INT64_MAX);
         if (q->region == RT_AT_AXIS) q->axis = (int)rt_json_int(j, o, "axis", 0, p->m->n_axes - 1);
         if (q->region == RT_AT_UNIQ) q->axis = (int)rt_json_int(j, o, "axis", 0, p->m->n_weights - 1);
     }
@@ -383,12 +405,14 @@ static void parse_functions(Parse *p) {
 /* One output number for each of the first n functions. */
 static void parse_per_fn(Parse *p, const json_t *o, const char *key, int *out, int n) {
     const json_t *v = rt_json_get(&p->j, o, key, JSON_OBJECT);
-    for (int i = 0; i < n; i++) out[i] = v ? (int)rt_json_int(&p->j, v, fn_names[i], 0, p->m->fn[i].n_outputs - 1) : -1;
+    for (int i = 0; i < n; i++)
+        out[i] = v ? (int)rt_json_int(&p->j, v, fn_names[i], 0, p->m->fn[i].n_outputs - 1) : -1;
 }
 static void parse_per_fn_or_null(Parse *p, const json_t *o, const char *key, int *out, int n) {
     if (!p->j.failed && json_is_null(json_object_get(o, key))) {
         for (int i = 0; i < n; i++) out[i] = -1;
-    } else parse_per_fn(p, o, key, out, n);
+    } else
+        parse_per_fn(p, o, key, out, n);
 }
 
 static void parse_predictions(Parse *p) {
@@ -424,7 +448,8 @@ static void parse_all(Parse *p, const RtBlob *blobs) {
     rt_json_at(&p->j, NULL, 0, NULL);
     int64_t abi = rt_json_int(&p->j, p->root, "abi", INT64_MIN, INT64_MAX);
     if (!p->j.failed && abi != RT_ABI_VERSION)
-        rt_json_fail(&p->j, "made for runtime interface %lld, this runtime has %d", (long long)abi, RT_ABI_VERSION);
+        rt_json_fail(&p->j, "made for runtime interface %lld, this runtime has %d", (long long)abi,
+                     RT_ABI_VERSION);
     if (p->j.failed) return;
     /* in order of what refers to what; the first error makes the rest return at once */
     parse_head(p);
@@ -454,8 +479,10 @@ RtModel *rt_model_parse(const char *json, size_t bytes, const RtBlob *blobs, cha
     Owned *own = calloc(1, sizeof *own);
     if (!own) abort();
     Parse p = {.j = {.err = detail, .err_bytes = sizeof detail}, .m = &own->m, .root = root};
-    if (json_is_object(root)) parse_all(&p, blobs);
-    else rt_json_fail(&p.j, "expected an object");
+    if (json_is_object(root))
+        parse_all(&p, blobs);
+    else
+        rt_json_fail(&p.j, "expected an object");
     json_decref(root);
     own->blocks = p.j.blocks;
     if (!p.j.failed) return &own->m;

@@ -23,8 +23,11 @@ static const RtNodeInfo *node_of(const RtFunction *f, uint32_t id) {
 static void say_op(const RtExec *x, int function) {
     if (!x->check.found) return;
     const RtNodeInfo *n = node_of(&x->m->fn[function], x->check.op);
-    fprintf(stderr, "  the first value that is not finite (%s) comes from op %%%u", shown(x->check.value), x->check.op);
-    if (n) fprintf(stderr, " %s%s%s, %s%s%s", n->op, n->name ? " of " : "", n->name ? n->name : "", n->type, n->at ? ", at " : "", n->at ? n->at : "");
+    fprintf(stderr, "  the first value that is not finite (%s) comes from op %%%u", shown(x->check.value),
+            x->check.op);
+    if (n)
+        fprintf(stderr, " %s%s%s, %s%s%s", n->op, n->name ? " of " : "", n->name ? n->name : "", n->type,
+                n->at ? ", at " : "", n->at ? n->at : "");
     fputc('\n', stderr);
 }
 
@@ -55,7 +58,8 @@ static void say_weights(const RtExec *x) {
         uint64_t width = rt_tables_width(x->tables, i);
         float *row = malloc(width * sizeof *row);
         if (!row) abort();
-        if (dense) say_element(w, 0, dense, w->size);
+        if (dense)
+            say_element(w, 0, dense, w->size);
         else
             for (uint32_t u = 0; u < b->n; u++) {
                 RtTableBatch one = *b;
@@ -68,7 +72,10 @@ static void say_weights(const RtExec *x) {
 
 /* ---- rows ---- */
 
-typedef struct { uint32_t file; uint64_t line; } Place;
+typedef struct {
+    uint32_t file;
+    uint64_t line;
+} Place;
 static int by_place(const void *a, const void *b) {
     const Place *x = a, *y = b;
     if (x->file != y->file) return x->file < y->file ? -1 : 1;
@@ -98,8 +105,10 @@ static void say_rows(const RtReader *r, const RtBatch *b) {
 
 int rt_report_nan(RtExec *x, int function, const RtReader *r, const RtBatch *b) {
     float loss = x->loss;
-    if (function == RT_TRAIN) rt_fail(1, "the loss of step %" PRIu64 " is %s", x->step.step, shown(loss));
-    else rt_fail(1, "the loss of an evaluation batch is %s", shown(loss));
+    if (function == RT_TRAIN)
+        rt_fail(1, "the loss of step %" PRIu64 " is %s", x->step.step, shown(loss));
+    else
+        rt_fail(1, "the loss of an evaluation batch is %s", shown(loss));
     say_weights(x); /* before the step runs again */
     rt_exec_find_nan(x, function_of(x->m, function));
     say_op(x, function);

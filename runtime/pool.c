@@ -16,7 +16,10 @@ typedef struct {
     atomic_uint asleep;
 } Barrier;
 
-typedef struct { RtPool *pool; uint32_t thread; } Worker;
+typedef struct {
+    RtPool *pool;
+    uint32_t thread;
+} Worker;
 
 struct RtPool {
     Barrier barrier;

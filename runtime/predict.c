@@ -14,11 +14,16 @@
 
 /* Where the lines go: stdout, or a file beside the wanted one that takes its place at the end. A device or a
  * pipe is written to directly. */
-typedef struct { FILE *f; const char *path; char temp[PATH_MAX]; } Out;
+typedef struct {
+    FILE *f;
+    const char *path;
+    char temp[PATH_MAX];
+} Out;
 
 static int out_failed(const Out *o) {
     char reason[RT_SHOWN];
-    return rt_fail(RT_EXIT_FAILED, "cannot write %s%s: %s", o->path ? "" : "to ", o->path ? o->path : "stdout", rt_reason(errno, reason));
+    return rt_fail(RT_EXIT_FAILED, "cannot write %s%s: %s", o->path ? "" : "to ",
+                   o->path ? o->path : "stdout", rt_reason(errno, reason));
 }
 
 static int out_open(Out *o, const char *path) {
@@ -26,8 +31,10 @@ static int out_open(Out *o, const char *path) {
     *o = (Out){.f = stdout, .path = path};
     if (!path) return RT_EXIT_OK;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
-        if (S_ISDIR(st.st_mode)) errno = EISDIR;
-        else o->f = fopen(path, "w");
+        if (S_ISDIR(st.st_mode))
+            errno = EISDIR;
+        else
+            o->f = fopen(path, "w");
         return S_ISDIR(st.st_mode) || !o->f ? out_failed(o) : RT_EXIT_OK;
     }
     if ((size_t)snprintf(o->temp, sizeof o->temp, "%s.tmp", path) >= sizeof o->temp) {
@@ -58,8 +65,10 @@ static void print_header(FILE *f, const RtModel *m) {
 }
 
 static void print_value(FILE *f, float v, bool json) {
-    if (json && !isfinite(v)) fputs("null", f);
-    else fprintf(f, "%.9g", (double)v);
+    if (json && !isfinite(v))
+        fputs("null", f);
+    else
+        fprintf(f, "%.9g", (double)v);
 }
 
 static bool print_rows(FILE *f, const RtExec *x, bool json) {

@@ -5,7 +5,7 @@
 
 /* ---- is this the right machine, the right runtime? ---- */
 
-#define NEED(feature) \
+#define NEED(feature)                                                                                        \
     if (!__builtin_cpu_supports(feature)) return feature;
 
 /* The first feature that the program's code needs and this CPU hasn't; NULL if all are there. */
@@ -22,18 +22,27 @@ static const char *missing_feature(uint32_t level) {
 
 static int check_machine(const RtProgram *p) {
     if (p->abi != RT_ABI_VERSION)
-        return rt_fail(RT_EXIT_FAILED, "the model's code was made for runtime interface %u, this runtime has %d: compile it again", p->abi, RT_ABI_VERSION);
+        return rt_fail(
+            RT_EXIT_FAILED,
+            "the model's code was made for runtime interface %u, this runtime has %d: compile it again",
+            p->abi, RT_ABI_VERSION);
     const char *feature = missing_feature(p->cpu_level);
     if (feature)
-        return rt_fail(RT_EXIT_FAILED, "this CPU has no %s, the model's code needs it (x86-64-v%u)\nhint: compile it with a lower --march", feature, p->cpu_level);
+        return rt_fail(RT_EXIT_FAILED,
+                       "this CPU has no %s, the model's code needs it (x86-64-v%u)\nhint: compile it with a "
+                       "lower --march",
+                       feature, p->cpu_level);
     return RT_EXIT_OK;
 }
 
 /* ---- shared by the commands ---- */
 
-uint32_t rt_args_threads(const RtArgs *a) { return a->threads > 0 ? (uint32_t)(a->threads < 1024 ? a->threads : 1024) : rt_cpus(); }
+uint32_t rt_args_threads(const RtArgs *a) {
+    return a->threads > 0 ? (uint32_t)(a->threads < 1024 ? a->threads : 1024) : rt_cpus();
+}
 
-RtReaderOptions rt_reader_options(const RtModel *m, const RtArgs *a, const RtWords *paths, int purpose, RtTables *t) {
+RtReaderOptions rt_reader_options(const RtModel *m, const RtArgs *a, const RtWords *paths, int purpose,
+                                  RtTables *t) {
     uint32_t threads = rt_args_threads(a);
     return (RtReaderOptions){.paths = paths->v,
                              .n_paths = paths->n,
@@ -50,13 +59,15 @@ int rt_main(const RtProgram *program, int argc, char **argv) {
     int code = check_machine(program);
     if (code != RT_EXIT_OK) return code;
     char err[RT_MESSAGE] = "";
-    RtModel *m = rt_model_parse(program->description, program->description_bytes, program->vocabs, err, sizeof err);
+    RtModel *m =
+        rt_model_parse(program->description, program->description_bytes, program->vocabs, err, sizeof err);
     if (!m) return rt_fail(RT_EXIT_FAILED, "%s", err);
     m->program = program;
     RtArgs a;
     code = rt_args_parse(&a, m->name, m->ctrc, argc, argv);
     if (code < 0) {
-        int (*const commands[RT_COMMANDS])(const RtModel *, const RtArgs *) = {rt_train, rt_eval, rt_predict, rt_info};
+        int (*const commands[RT_COMMANDS])(const RtModel *, const RtArgs *) = {rt_train, rt_eval, rt_predict,
+                                                                               rt_info};
         code = commands[a.command](m, &a);
     }
     rt_args_free(&a);

@@ -17,21 +17,28 @@ int rt_eval(const RtModel *m, const RtArgs *a);
 int rt_predict(const RtModel *m, const RtArgs *a);
 int rt_info(const RtModel *m, const RtArgs *a);
 
-/* Prints "error: message" to stderr, below a progress line if there is one; a message that begins with a place
+/* Prints "error: message" to stderr, below a progress line if there is one; a message that begins with a
+ * place
  * ("f.csv:3:1: error: …") stays as it is. Returns the code. */
 int rt_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void rt_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* At the end of reading: how many rows were skipped, if any, and the first one's message. */
 void rt_warn_bad_rows(const RtReader *r, const char *written_to);
+int rt_too_many_bad_rows(const RtReader *r, const RtArgs *a); /* an exit code: beyond --max-bad-rows? */
 
 double rt_now(void); /* seconds of the monotonic clock */
 uint32_t rt_args_threads(const RtArgs *a);
 /* What the reader needs for a command's --data; the rest is the caller's to set. */
-RtReaderOptions rt_reader_options(const RtModel *m, const RtArgs *a, const RtWords *paths, int purpose, RtTables *t);
-/* An evaluation of all rows of a reader's files, into s (which is reset). */
-typedef struct { uint64_t rows, steps; double loss, seconds, wait; } RtEvaluation;
+RtReaderOptions rt_reader_options(const RtModel *m, const RtArgs *a, const RtWords *paths, int purpose,
+                                  RtTables *t);
+/* An evaluation: all rows of paths once, into s (which is reset). */
+typedef struct {
+    uint64_t rows, bad_rows;
+    double loss, seconds, wait;
+} RtEvaluation;
 struct RtProgress;
-int rt_evaluate(RtExec *x, const RtReaderOptions *o, RtMetrics *s, struct RtProgress *progress, RtEvaluation *out);
+int rt_evaluate(RtExec *x, const RtArgs *a, const RtWords *paths, RtMetrics *s, struct RtProgress *progress,
+                RtEvaluation *out);
 /* The last batch's outputs into the metrics. */
 void rt_collect(const RtExec *x, int function, RtMetrics *s);
 

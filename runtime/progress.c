@@ -16,15 +16,21 @@ void rt_progress_begin(RtProgress *p, const char *what, double now) {
 }
 
 static void put_count(char *out, size_t n, double v) {
-    if (v < 10000) snprintf(out, n, "%.0f", v);
-    else if (v < 1e6) snprintf(out, n, "%.1fk", v / 1e3);
-    else snprintf(out, n, "%.2fM", v / 1e6);
+    if (v < 10000)
+        snprintf(out, n, "%.0f", v);
+    else if (v < 1e6)
+        snprintf(out, n, "%.1fk", v / 1e3);
+    else
+        snprintf(out, n, "%.2fM", v / 1e6);
 }
 
 static void put_time(char *out, size_t n, double seconds) {
     uint64_t s = (uint64_t)(seconds + 0.5);
-    if (s < 3600) snprintf(out, n, "%llu:%02llu", (unsigned long long)s / 60, (unsigned long long)s % 60);
-    else snprintf(out, n, "%llu:%02llu:%02llu", (unsigned long long)s / 3600, (unsigned long long)s / 60 % 60, (unsigned long long)s % 60);
+    if (s < 3600)
+        snprintf(out, n, "%llu:%02llu", (unsigned long long)s / 60, (unsigned long long)s % 60);
+    else
+        snprintf(out, n, "%llu:%02llu:%02llu", (unsigned long long)s / 3600, (unsigned long long)s / 60 % 60,
+                 (unsigned long long)s % 60);
 }
 
 void rt_progress_show(RtProgress *p, double now, uint64_t rows, double loss, double share, double more) {

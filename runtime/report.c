@@ -34,8 +34,17 @@ void rt_warn(const char *format, ...) {
 void rt_warn_bad_rows(const RtReader *r, const char *written_to) {
     uint64_t n = rt_reader_bad_rows(r);
     const char *first = n ? rt_reader_first_bad(r) : NULL;
-    if (n) rt_warn("%llu bad row%s skipped%s%s", (unsigned long long)n, n == 1 ? "" : "s", written_to ? ", written to " : "", written_to ? written_to : "");
+    if (n)
+        rt_warn("%llu bad row%s skipped%s%s", (unsigned long long)n, n == 1 ? "" : "s",
+                written_to ? ", written to " : "", written_to ? written_to : "");
     if (first) fprintf(stderr, "  the first: %s\n", first);
+}
+
+int rt_too_many_bad_rows(const RtReader *r, const RtArgs *a) {
+    int64_t most = a->max_bad_rows;
+    if (most < 0 || rt_reader_bad_rows(r) <= (uint64_t)most) return RT_EXIT_OK;
+    return rt_fail(RT_EXIT_FAILED, "more than %lld bad row%s (--max-bad-rows)", (long long)most,
+                   most == 1 ? "" : "s");
 }
 
 double rt_now(void) {
@@ -48,9 +57,11 @@ json_t *rt_real(double v) { return isfinite(v) ? json_real(v) : json_null(); }
 
 void rt_report_metrics(const RtModel *m, RtMetrics *s, json_t *o, bool note) {
     for (int i = 0; i < m->n_metrics; i++) {
-        const char *name = rt_metric_name(m->metrics[i].kind), *prediction = m->predictions[m->metrics[i].prediction].name, *why;
+        const char *name = rt_metric_name(m->metrics[i].kind),
+                   *prediction = m->predictions[m->metrics[i].prediction].name, *why;
         double v;
-        if (!rt_metrics_value(s, i, &v, &why) && note) rt_warn("%s of %s is undefined: %s", name, prediction, why);
+        if (!rt_metrics_value(s, i, &v, &why) && note)
+            rt_warn("%s of %s is undefined: %s", name, prediction, why);
         json_t *by_name = json_object_get(o, name);
         if (!by_name) json_object_set_new(o, name, by_name = json_object());
         json_object_set_new(by_name, prediction, rt_real(v));
@@ -59,7 +70,8 @@ void rt_report_metrics(const RtModel *m, RtMetrics *s, json_t *o, bool note) {
 
 void rt_print_metrics(const RtModel *m, const json_t *o, bool lines, FILE *f) {
     for (int i = 0; i < m->n_metrics; i++) {
-        const char *name = rt_metric_name(m->metrics[i].kind), *prediction = m->predictions[m->metrics[i].prediction].name;
+        const char *name = rt_metric_name(m->metrics[i].kind),
+                   *prediction = m->predictions[m->metrics[i].prediction].name;
         const json_t *v = json_object_get(json_object_get(o, name), prediction);
         char text[32] = "undefined", title[128];
         if (json_is_real(v)) snprintf(text, sizeof text, "%.6f", json_real_value(v));

@@ -19,12 +19,15 @@ static void *need(void *p) {
 const char *rt_shape_text(int rank, const int64_t *dim, char out[160]) {
     size_t n = 0;
     out[n++] = '[';
-    for (int i = 0; i < rank; i++) n += (size_t)snprintf(out + n, 160 - n, "%s%" PRId64, i ? "," : "", dim[i]);
+    for (int i = 0; i < rank; i++)
+        n += (size_t)snprintf(out + n, 160 - n, "%s%" PRId64, i ? "," : "", dim[i]);
     strcpy(out + n, "]");
     return out;
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(((const RtTensor *)a)->name, ((const RtTensor *)b)->name); }
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const RtTensor *)a)->name, ((const RtTensor *)b)->name);
+}
 static int by_place(const void *a, const void *b) {
     const RtTensor *x = a, *y = b;
     return x->i64 != y->i64 ? y->i64 - x->i64 : by_name(a, b);
@@ -55,7 +58,8 @@ static void lay_out(RtTensor *list, int n) {
 static char *header_text(const RtTensor *list, int n, const char *const *metadata) {
     RtTensor *sorted = need(malloc((n + 1) * sizeof *sorted));
     json_t *root = json_object(), *meta = json_object();
-    for (; metadata && *metadata; metadata += 2) json_object_set_new(meta, metadata[0], json_string(metadata[1]));
+    for (; metadata && *metadata; metadata += 2)
+        json_object_set_new(meta, metadata[0], json_string(metadata[1]));
     json_object_set_new(root, "__metadata__", meta);
     memcpy(sorted, list, n * sizeof *sorted);
     qsort(sorted, n, sizeof *sorted, by_name);
@@ -63,8 +67,10 @@ static char *header_text(const RtTensor *list, int n, const char *const *metadat
         const RtTensor *t = &sorted[i];
         json_t *shape = json_array();
         for (int k = 0; k < t->rank; k++) json_array_append_new(shape, json_integer(t->dim[k]));
-        json_object_set_new(root, t->name, json_pack("{s:s,s:o,s:[I,I]}", "dtype", t->i64 ? "I64" : "F32", "shape", shape, "data_offsets",
-                                                     (json_int_t)t->offset, (json_int_t)(t->offset + t->bytes)));
+        json_object_set_new(root, t->name,
+                            json_pack("{s:s,s:o,s:[I,I]}", "dtype", t->i64 ? "I64" : "F32", "shape", shape,
+                                      "data_offsets", (json_int_t)t->offset,
+                                      (json_int_t)(t->offset + t->bytes)));
     }
     char *text = need(json_dumps(root, JSON_COMPACT));
     json_decref(root);
@@ -72,7 +78,8 @@ static char *header_text(const RtTensor *list, int n, const char *const *metadat
     return text;
 }
 
-RtTensorWriter *rt_tensors_create(const char *path, RtTensor *list, int n, const char *const *metadata, char *err, size_t err_bytes) {
+RtTensorWriter *rt_tensors_create(const char *path, RtTensor *list, int n, const char *const *metadata,
+                                  char *err, size_t err_bytes) {
     lay_out(list, n);
     FILE *f = fopen(path, "wb");
     if (!f) {
@@ -125,7 +132,9 @@ struct RtTensorFile {
 static bool read_entry(RtTensor *t, const char *name, const json_t *o, uint64_t data_bytes) {
     const char *dtype = json_string_value(json_object_get(o, "dtype"));
     const json_t *shape = json_object_get(o, "shape"), *at = json_object_get(o, "data_offsets");
-    if (!dtype || !json_is_array(shape) || json_array_size(at) != 2 || json_array_size(shape) > RT_TENSOR_RANK) return false;
+    if (!dtype || !json_is_array(shape) || json_array_size(at) != 2 ||
+        json_array_size(shape) > RT_TENSOR_RANK)
+        return false;
     t->name = need(strdup(name));
     t->i64 = !strcmp(dtype, "I64");
     if (!t->i64 && strcmp(dtype, "F32")) return false;
@@ -137,7 +146,8 @@ static bool read_entry(RtTensor *t, const char *name, const json_t *o, uint64_t 
     }
     int64_t lo = json_integer_value(json_array_get(at, 0)), hi = json_integer_value(json_array_get(at, 1));
     t->offset = (uint64_t)lo;
-    return lo >= 0 && hi >= lo && (uint64_t)hi <= data_bytes && (uint64_t)(hi - lo) == t->bytes && lo % (t->i64 ? 8 : 4) == 0;
+    return lo >= 0 && hi >= lo && (uint64_t)hi <= data_bytes && (uint64_t)(hi - lo) == t->bytes &&
+           lo % (t->i64 ? 8 : 4) == 0;
 }
 
 static bool read_header(RtTensorFile *f, const char *path, char *err, size_t err_bytes) {
@@ -163,7 +173,8 @@ static bool read_header(RtTensorFile *f, const char *path, char *err, size_t err
     json_object_foreach(root, name, o) {
         if (!strcmp(name, "__metadata__")) continue;
         if (read_entry(&f->list[f->n++], name, o, f->bytes - 8 - length)) continue;
-        snprintf(err, err_bytes, "%s: tensor '%s': expected F32 or I64 with data inside the file", path, name);
+        snprintf(err, err_bytes, "%s: tensor '%s': expected F32 or I64 with data inside the file", path,
+                 name);
         ok = false;
         break;
     }

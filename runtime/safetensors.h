@@ -22,7 +22,8 @@ typedef struct {
 typedef struct RtTensorWriter RtTensorWriter;
 /* Sorts list into the order of its data, sets bytes and offsets, writes the header. metadata: text pairs
  * "key", "value", …, NULL. Then the caller writes each tensor's data in the order of list. */
-RtTensorWriter *rt_tensors_create(const char *path, RtTensor *list, int n, const char *const *metadata, char *err, size_t err_bytes);
+RtTensorWriter *rt_tensors_create(const char *path, RtTensor *list, int n, const char *const *metadata,
+                                  char *err, size_t err_bytes);
 bool rt_tensors_write(RtTensorWriter *w, const void *data, uint64_t bytes); /* false: told by finish */
 /* Flushes to the disk and closes. False: something failed, err says what; the file is then useless. */
 bool rt_tensors_finish(RtTensorWriter *w, char *err, size_t err_bytes);

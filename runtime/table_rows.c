@@ -27,7 +27,8 @@ static float decayed(float x, float rate) {
 }
 
 /* Steps after+1 … to of adam with zero gradient. Once m is zero only v moves. */
-static void adam_missed(const RtStore *s, uint64_t after, uint64_t to, uint64_t n, float *w, float *m, float *v) {
+static void adam_missed(const RtStore *s, uint64_t after, uint64_t to, uint64_t n, float *w, float *m,
+                        float *v) {
     float b1 = (float)s->opt->beta1, b2 = (float)s->opt->beta2, eps = (float)s->opt->eps, live = 1;
     uint64_t k = after + 1;
     for (; k <= to && live > 0; k++) {
@@ -65,8 +66,10 @@ static void catch_up(RtStore *s, uint32_t slot, float *row, uint64_t to) {
     if (from >= to) return;
     if (s->opt->kind == RT_ADAM)
         for (uint64_t e = 0; e < s->width; e += LANES)
-            adam_missed(s, from, to, s->width - e < LANES ? s->width - e : LANES, row + e, row + s->width + e, row + 2 * s->width + e);
-    else adagrad_missed(s, from, to, s->width, row + s->width);
+            adam_missed(s, from, to, s->width - e < LANES ? s->width - e : LANES, row + e, row + s->width + e,
+                        row + 2 * s->width + e);
+    else
+        adagrad_missed(s, from, to, s->width, row + s->width);
     s->last[slot] = to;
 }
 
@@ -81,9 +84,12 @@ static void copy_caught_up(const RtStore *s, uint32_t slot, int part, uint64_t t
     for (uint64_t e = 0; e < s->width; e += LANES) {
         float b[3][LANES];
         uint64_t n = s->width - e < LANES ? s->width - e : LANES;
-        for (int k = 0; k <= s->w->n_slots && k < 3; k++) memcpy(b[k], row + k * s->width + e, n * sizeof(float));
-        if (s->opt->kind == RT_ADAM) adam_missed(s, from, to, n, b[0], b[1], b[2]);
-        else adagrad_missed(s, from, to, n, b[1]);
+        for (int k = 0; k <= s->w->n_slots && k < 3; k++)
+            memcpy(b[k], row + k * s->width + e, n * sizeof(float));
+        if (s->opt->kind == RT_ADAM)
+            adam_missed(s, from, to, n, b[0], b[1], b[2]);
+        else
+            adagrad_missed(s, from, to, n, b[1]);
         memcpy(out + e, b[part], n * sizeof(float));
     }
 }
@@ -96,23 +102,28 @@ static float *row_for_training(RtTables *t, RtStore *s, uint32_t id, uint32_t sl
         row_initialise(t, s, id, row);
         s->state[slot] = ROW_INIT;
         if (s->last) s->last[slot] = step - 1; /* its slots are what zero gradients would have left */
-    } else if (s->last) catch_up(s, slot, row, step - 1);
+    } else if (s->last)
+        catch_up(s, slot, row, step - 1);
     return row;
 }
 
-void rt_tables_fetch(RtTables *t, const RtTableBatch *b, int weight, uint32_t lo, uint32_t hi, float *out, bool train, uint64_t step) {
+void rt_tables_fetch(RtTables *t, const RtTableBatch *b, int weight, uint32_t lo, uint32_t hi, float *out,
+                     bool train, uint64_t step) {
     RtStore *s = &t->store[weight];
     const uint32_t *ids = b->id, *slots = b->slot;
     for (uint32_t u = lo; u < hi; u++) {
         float *to = out + u * s->width;
-        if (train) memcpy(to, row_for_training(t, s, ids[u], slots[u], step), s->width * sizeof(float));
+        if (train)
+            memcpy(to, row_for_training(t, s, ids[u], slots[u], step), s->width * sizeof(float));
         else if (slots[u] == RT_NO_ID || !(s->state[slots[u]] & ROW_TOUCHED))
             rt_init_values(s->w, t->seed, ids[u] * s->width, s->width, to);
-        else copy_caught_up(s, slots[u], 0, t->done, to);
+        else
+            copy_caught_up(s, slots[u], 0, t->done, to);
     }
 }
 
-void rt_tables_touch(RtTables *t, const RtTableBatch *b, int weight, uint32_t lo, uint32_t hi, uint64_t step) {
+void rt_tables_touch(RtTables *t, const RtTableBatch *b, int weight, uint32_t lo, uint32_t hi,
+                     uint64_t step) {
     RtStore *s = &t->store[weight];
     const uint32_t *slots = b->slot;
     for (uint32_t u = lo; u < hi; u++) {
@@ -147,8 +158,8 @@ void rt_tables_before_step(RtTables *t, uint64_t step, const RtTableBatch *batch
     for (int i = 0; i < t->m->n_weights; i++) {
         RtStore *s = &t->store[i];
         if (!s->last) continue;
-        if (s->opt->kind == RT_ADAM) remember_alpha(s, step);
-        else if (!s->w->sparse) dense_decays(t, i, &batch[i], step);
+        if (s->w->sparse && s->opt->kind == RT_ADAM) remember_alpha(s, step);
+        if (!s->w->sparse && s->opt->kind == RT_ADAGRAD_DECAY) dense_decays(t, i, &batch[i], step);
     }
 }
 
@@ -193,8 +204,10 @@ void rt_tables_get_row(RtTables *t, int weight, uint32_t id, int part, float *ou
         return;
     }
     uint32_t slot = rt_tables_slot(t, weight, id, false);
-    if (slot != RT_NO_ID && (s->state[slot] & ROW_TOUCHED)) copy_caught_up(s, slot, part, t->done, out);
-    else if (part == 0) rt_init_values(s->w, t->seed, id * s->width, s->width, out);
+    if (slot != RT_NO_ID && (s->state[slot] & ROW_TOUCHED))
+        copy_caught_up(s, slot, part, t->done, out);
+    else if (part == 0)
+        rt_init_values(s->w, t->seed, id * s->width, s->width, out);
     else
         for (uint64_t e = 0; e < s->width; e++) out[e] = s->slot_start[part - 1];
 }
@@ -203,7 +216,8 @@ void rt_tables_put_row(RtTables *t, int weight, uint32_t id, int part, const flo
     RtStore *s = &t->store[weight];
     uint32_t slot = rt_tables_slot(t, weight, id, true);
     float *row = s->w->sparse ? s->base + slot * s->stride + part * s->width : dense_row(t, s, id, part);
-    if (s->w->sparse && !s->state[slot]) slots_initialise(s, s->base + slot * s->stride); /* part 0 comes first */
+    if (s->w->sparse && !s->state[slot])
+        slots_initialise(s, s->base + slot * s->stride); /* part 0 comes first */
     s->state[slot] = ROW_INIT | ROW_TOUCHED;
     memcpy(row, values, s->width * sizeof(float));
 }

@@ -9,7 +9,8 @@
 
 /* Pages that nobody touched cost nothing: a table reserves room for all its rows at once and never moves. */
 void *rt_pages(uint64_t bytes) {
-    void *p = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return p == MAP_FAILED ? NULL : p;
 }
 void rt_pages_free(void *p, uint64_t bytes) {
@@ -71,7 +72,9 @@ void rt_tables_prefetch(const RtTables *t, int weight, uint32_t slot) {
 
 /* ---- making and freeing ---- */
 
-static bool needs_last(const RtOptimizer *o) { return o && (o->kind == RT_ADAGRAD_DECAY || (o->kind == RT_ADAM && o->exact)); }
+static bool needs_last(const RtOptimizer *o) {
+    return o && (o->kind == RT_ADAGRAD_DECAY || (o->kind == RT_ADAM && o->exact));
+}
 
 static void store_describe(RtStore *s, const RtModel *m, const RtWeight *w) {
     s->w = w;
@@ -81,7 +84,8 @@ static void store_describe(RtStore *s, const RtModel *m, const RtWeight *w) {
     s->width = w->size / s->rows;
     s->stride = s->width * (1 + w->n_slots);
     s->direct = !w->sparse || s->rows <= RT_DIRECT_ROWS;
-    for (int k = 0; k < w->n_slots; k++) s->slot_start[k] = s->opt ? rt_opt_slot_start(s->opt, w->slots[k]) : 0;
+    for (int k = 0; k < w->n_slots; k++)
+        s->slot_start[k] = s->opt ? rt_opt_slot_start(s->opt, w->slots[k]) : 0;
     pthread_mutex_init(&s->lock, NULL);
 }
 

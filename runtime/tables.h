@@ -15,7 +15,8 @@ typedef struct RtTables RtTables;
 /* Reserves and initialises: dense weights and slots now, table rows when first met. */
 RtTables *rt_tables_new(const RtModel *m, uint64_t seed, char *err, size_t err_bytes);
 void rt_tables_free(RtTables *t);
-/* The storage row of an id; create: a new one if it has none, else RT_NO_ID. Tables of up to 2^20 rows: the id. */
+/* The storage row of an id; create: a new one if it has none, else RT_NO_ID. Tables of up to 2^20 rows: the
+ * id. */
 uint32_t rt_tables_slot(RtTables *t, int weight, uint32_t id, bool create);
 void rt_tables_prefetch(const RtTables *t, int weight, uint32_t slot);
 /* Initial value of elements first..first+n-1 of a weight, by (seed, name, element): numerics "Randomness". */
@@ -32,13 +33,14 @@ void rt_tables_before_step(RtTables *t, uint64_t step, const RtTableBatch *batch
 void rt_tables_after_step(RtTables *t, uint64_t step);
 uint64_t *rt_tables_updates(RtTables *t); /* [weight] updates so far, for adam_async's powers */
 /* What rt_fetch and rt_touched do, without a step around. */
-void rt_tables_fetch(RtTables *t, const RtTableBatch *b, int weight, uint32_t lo, uint32_t hi, float *out, bool train, uint64_t step);
+void rt_tables_fetch(RtTables *t, const RtTableBatch *b, int weight, uint32_t lo, uint32_t hi, float *out,
+                     bool train, uint64_t step);
 void rt_tables_touch(RtTables *t, const RtTableBatch *b, int weight, uint32_t lo, uint32_t hi, uint64_t step);
 
 /* ---- for checkpoints; part 0 is the weight, 1… its slots ---- */
-bool rt_tables_is_large(const RtTables *t, int weight); /* saved as ids and rows */
-uint64_t rt_tables_rows(const RtTables *t, int weight);  /* of what is updated by row, else 1 */
-uint64_t rt_tables_width(const RtTables *t, int weight); /* elements a row */
+bool rt_tables_is_large(const RtTables *t, int weight);    /* saved as ids and rows */
+uint64_t rt_tables_rows(const RtTables *t, int weight);    /* of what is updated by row, else 1 */
+uint64_t rt_tables_width(const RtTables *t, int weight);   /* elements a row */
 float *rt_tables_dense(RtTables *t, int weight, int part); /* NULL if the weight is sparse */
 /* Ids of the touched rows, ascending, malloc'd. */
 uint32_t *rt_tables_touched_ids(const RtTables *t, int weight, uint64_t *n);

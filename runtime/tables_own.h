@@ -8,36 +8,39 @@
 enum { ROW_INIT = 1, ROW_TOUCHED = 2 };
 
 /* id → storage row, open addressing; an entry is row << 32 | id + 1, 0 is free. */
-typedef struct { uint64_t *entry; uint64_t size, used; } RtSlotIndex;
+typedef struct {
+    uint64_t *entry;
+    uint64_t size, used;
+} RtSlotIndex;
 
 typedef struct {
     const RtWeight *w;
-    const RtOptimizer *opt;  /* NULL if not trained */
-    uint64_t width, stride;  /* floats a row: of the weight, and with its slots */
-    uint64_t rows;           /* capacity */
-    bool by_row;             /* a table, or a weight updated by row, whatever its storage */
-    bool direct;             /* storage row = id */
+    const RtOptimizer *opt; /* NULL if not trained */
+    uint64_t width, stride; /* floats a row: of the weight, and with its slots */
+    uint64_t rows;          /* capacity */
+    bool by_row;            /* a table, or a weight updated by row, whatever its storage */
+    bool direct;            /* storage row = id */
     float slot_start[3];
-    float *base;             /* sparse: row storage */
-    uint8_t *state;          /* [rows] ROW_… */
-    uint64_t *last;          /* [rows] last step that a row has seen; only if rows must catch up */
-    RtSlotIndex index;           /* not direct */
-    uint32_t *ids;           /* not direct: [rows] id of each storage row */
-    uint32_t met;            /* not direct: rows given out */
-    pthread_mutex_t lock;    /* of index, ids, met */
-    float *alpha;            /* exact adam: adam's alpha of steps alpha_from … */
+    float *base;          /* sparse: row storage */
+    uint8_t *state;       /* [rows] ROW_… */
+    uint64_t *last;       /* [rows] last step that a row has seen; only if rows must catch up */
+    RtSlotIndex index;    /* not direct */
+    uint32_t *ids;        /* not direct: [rows] id of each storage row */
+    uint32_t met;         /* not direct: rows given out */
+    pthread_mutex_t lock; /* of index, ids, met */
+    float *alpha;         /* exact adam: adam's alpha of steps alpha_from … */
     uint64_t alpha_from, alpha_n, alpha_cap;
 } RtStore;
 
 struct RtTables {
     const RtModel *m;
-    uint64_t seed, done; /* done: steps trained */
-    RtStore *store;      /* [weight] */
-    uint64_t *updates;   /* [weight] */
+    uint64_t seed, done;              /* done: steps trained */
+    RtStore *store;                   /* [weight] */
+    uint64_t *updates;                /* [weight] */
     float **weights, **slots, **rows; /* as in RtStep */
 };
 
-void *rt_pages(uint64_t bytes);            /* zeroed, reserved address space; NULL with errno */
+void *rt_pages(uint64_t bytes); /* zeroed, reserved address space; NULL with errno */
 void rt_pages_free(void *p, uint64_t bytes);
 
 #endif

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "runtime/checkpoint.h"
 #include "runtime/log.h"
 #include "runtime/message.h"
@@ -11,7 +12,7 @@
 
 typedef struct {
     uint64_t rows, steps;
-    double loss;        /* sum over rows */
+    double loss;             /* sum over rows */
     double start, evaluated; /* evaluated: seconds of evaluation since start, not counted as training */
 } Part;
 
@@ -20,15 +21,15 @@ typedef struct {
     const RtArgs *a;
     RtTables *tables;
     RtExec *x;
-    RtReader *reader;   /* NULL with --steps 0 */
+    RtReader *reader; /* NULL with --steps 0 */
     RtMetrics *metrics;
     RtLog *log;
     RtProgress progress;
     int64_t epochs, steps, log_every; /* steps -1: no limit */
-    char what[64];      /* of the progress line */
-    Part run, epoch, logged; /* since the beginning, of the epoch, since the last line of the log */
-    uint64_t epoch_number;   /* from 0 */
-    bool in_epoch;      /* rows were used that no entry of `epochs` holds yet */
+    char what[64];                    /* of the progress line */
+    Part run, epoch, logged;          /* since the beginning, of the epoch, since the last line of the log */
+    uint64_t epoch_number;            /* from 0 */
+    bool in_epoch;                    /* rows were used that no entry of `epochs` holds yet */
     json_t *entries, *last; /* entries of "epochs"; metrics of the last one, with eval_rows and eval_loss */
 } Train;
 
@@ -39,8 +40,11 @@ static void begin_epoch(Train *t) {
     t->epoch = (Part){.start = rt_now()};
     t->in_epoch = false;
     rt_metrics_reset(t->metrics);
-    if (t->epochs) snprintf(t->what, sizeof t->what, "epoch %llu/%lld", (unsigned long long)t->epoch_number + 1, (long long)t->epochs);
-    else snprintf(t->what, sizeof t->what, "epoch %llu", (unsigned long long)t->epoch_number + 1);
+    if (t->epochs)
+        snprintf(t->what, sizeof t->what, "epoch %llu/%lld", (unsigned long long)t->epoch_number + 1,
+                 (long long)t->epochs);
+    else
+        snprintf(t->what, sizeof t->what, "epoch %llu", (unsigned long long)t->epoch_number + 1);
     rt_progress_begin(&t->progress, t->what, t->epoch.start);
 }
 
@@ -68,7 +72,8 @@ static void log_step(Train *t) {
 
 static void show_progress(Train *t) {
     if (!t->progress.on) return;
-    double share = rt_reader_progress(t->reader), more = t->epochs ? (double)t->epochs - 1 - (double)t->epoch_number : 0;
+    double share = rt_reader_progress(t->reader),
+           more = t->epochs ? (double)t->epochs - 1 - (double)t->epoch_number : 0;
     if (t->steps > 0) { /* whichever ends first */
         double part = (double)t->epoch.steps / (double)((uint64_t)t->steps - (t->run.steps - t->epoch.steps));
         if (share < 0 || part * (1 + more) > share) share = part, more = 0;
@@ -80,9 +85,7 @@ static void show_progress(Train *t) {
 
 static int evaluate(Train *t, json_t *entry) {
     RtEvaluation e;
-    RtReaderOptions o = rt_reader_options(t->m, t->a, &t->a->eval_data, RT_EVAL, t->tables);
-    o.bad_path = NULL; /* it holds the rows of --data */
-    int code = rt_evaluate(t->x, &o, t->metrics, &t->progress, &e);
+    int code = rt_evaluate(t->x, t->a, &t->a->eval_data, t->metrics, &t->progress, &e);
     t->run.evaluated += e.seconds;
     t->logged.evaluated += e.seconds;
     if (code != RT_EXIT_OK) return code;
@@ -131,7 +134,8 @@ static int end_epoch(Train *t) {
 
 static int step(Train *t, const RtBatch *b) {
     rt_exec_batch(t->x, b);
-    if (!rt_exec_run(t->x, RT_TRAIN, t->m->program->train)) return rt_report_nan(t->x, RT_TRAIN, t->reader, b);
+    if (!rt_exec_run(t->x, RT_TRAIN, t->m->program->train))
+        return rt_report_nan(t->x, RT_TRAIN, t->reader, b);
     if (!t->a->eval_data.n) rt_collect(t->x, RT_TRAIN, t->metrics);
     add(&t->run, t->x);
     add(&t->epoch, t->x);
@@ -140,12 +144,6 @@ static int step(Train *t, const RtBatch *b) {
     log_step(t);
     show_progress(t);
     return RT_EXIT_OK;
-}
-
-static int too_many_bad(const Train *t) {
-    uint64_t bad = rt_reader_bad_rows(t->reader);
-    if (t->a->max_bad_rows < 0 || bad <= (uint64_t)t->a->max_bad_rows) return RT_EXIT_OK;
-    return rt_fail(RT_EXIT_FAILED, "more than %lld bad row%s (--max-bad-rows)", (long long)t->a->max_bad_rows, t->a->max_bad_rows == 1 ? "" : "s");
 }
 
 static int loop(Train *t) {
@@ -159,13 +157,14 @@ static int loop(Train *t) {
         bool last = b->last_of_epoch;
         code = step(t, b);
         rt_reader_release(t->reader, b);
-        if (code == RT_EXIT_OK) code = too_many_bad(t);
+        if (code == RT_EXIT_OK) code = rt_too_many_bad_rows(t->reader, t->a);
         if (code != RT_EXIT_OK || !last) continue;
         code = end_epoch(t);
         t->epoch_number++;
         begin_epoch(t);
     }
-    if (code == RT_EXIT_OK && !t->run.rows && t->steps) return rt_fail(RT_EXIT_FAILED, "the data has no rows");
+    if (code == RT_EXIT_OK && !t->run.rows && t->steps)
+        return rt_fail(RT_EXIT_FAILED, "the data has no rows");
     if (code == RT_EXIT_OK && (t->in_epoch || (t->steps == 0 && t->a->eval_data.n))) code = end_epoch(t);
     return code;
 }
@@ -198,7 +197,8 @@ static int print(Train *t, double total) {
     json_object_set_new(o, "bad_rows", json_integer((json_int_t)bad));
     json_object_set_new(o, "epochs", json_incref(t->entries));
     if (t->a->json) return rt_print_json(o);
-    printf("%s: %llu rows, %llu steps in %.1f s", t->m->name, (unsigned long long)t->run.rows, (unsigned long long)t->run.steps, total);
+    printf("%s: %llu rows, %llu steps in %.1f s", t->m->name, (unsigned long long)t->run.rows,
+           (unsigned long long)t->run.steps, total);
     if (t->run.rows) printf(" (%.0f rows/s)", (double)t->run.rows / total);
     printf("\n");
     if (json_is_real(loss)) printf("%-20s %.6f\n", "loss", json_real_value(loss));
@@ -212,14 +212,24 @@ static int print(Train *t, double total) {
 
 /* ---- setting up ---- */
 
-static int check_usage(const RtModel *m, const RtArgs *a, int64_t epochs) {
-    for (int i = 0; i < a->data.n; i++) {
-        if (a->data.v[i][0] != '-' || a->data.v[i][1]) continue;
-        if (m->beside) return rt_fail(RT_EXIT_USAGE, "--data -: the model reads a second file beside each, which stdin has not");
-        if (epochs != 1 && !a->cache && a->steps < 0)
-            return rt_fail(RT_EXIT_USAGE, "--data -: stdin can be read once only\nhint: add --epochs 1 or --cache memory");
+/* Stdin is read once. */
+static int check_stdin(const RtModel *m, const RtWords *files, const char *option, bool once,
+                       const char *hint) {
+    for (int i = 0; i < files->n; i++) {
+        if (strcmp(files->v[i], "-")) continue;
+        if (m->beside)
+            return rt_fail(RT_EXIT_USAGE,
+                           "%s -: the model reads a second file beside each, which stdin has not", option);
+        if (!once) return rt_fail(RT_EXIT_USAGE, "%s -: stdin can be read once only\nhint: %s", option, hint);
     }
     return RT_EXIT_OK;
+}
+
+static int check_usage(const RtModel *m, const RtArgs *a, int64_t epochs) {
+    int code =
+        check_stdin(m, &a->data, "--data", epochs == 1 || a->cache, "add --epochs 1 or --cache memory");
+    if (code != RT_EXIT_OK) return code;
+    return check_stdin(m, &a->eval_data, "--eval-data", epochs == 1, "add --epochs 1");
 }
 
 static int open_all(Train *t) {
@@ -230,7 +240,8 @@ static int open_all(Train *t) {
     if (a->log && !(t->log = rt_log_open(a->log, err, sizeof err))) return rt_fail(RT_EXIT_FAILED, "%s", err);
     uint64_t seed = (uint64_t)(a->seed_given ? a->seed : m->seed);
     if (!(t->tables = rt_tables_new(m, seed, err, sizeof err))) return rt_fail(RT_EXIT_FAILED, "%s", err);
-    if (!(t->x = rt_exec_new(m, t->tables, rt_args_threads(a), err, sizeof err))) return rt_fail(RT_EXIT_FAILED, "%s", err);
+    if (!(t->x = rt_exec_new(m, t->tables, rt_args_threads(a), err, sizeof err)))
+        return rt_fail(RT_EXIT_FAILED, "%s", err);
     t->metrics = rt_metrics_new(m);
     t->entries = json_array();
     rt_progress_init(&t->progress, a->progress);
@@ -266,7 +277,8 @@ int rt_train(const RtModel *m, const RtArgs *a) {
     int code = check_usage(m, a, t.epochs);
     if (code == RT_EXIT_OK) code = run(&t);
     if (t.reader) rt_reader_close(t.reader);
-    if (!rt_log_close(t.log, err, sizeof err) && code == RT_EXIT_OK) code = rt_fail(RT_EXIT_FAILED, "%s", err);
+    if (!rt_log_close(t.log, err, sizeof err) && code == RT_EXIT_OK)
+        code = rt_fail(RT_EXIT_FAILED, "%s", err);
     json_decref(t.entries);
     json_decref(t.last);
     rt_metrics_free(t.metrics);

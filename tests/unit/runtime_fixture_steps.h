@@ -6,15 +6,28 @@
 #include "runtime/abi.h"
 #include "runtime_fixture.h"
 
-typedef struct { float *z, *p, *g, *rows; const float *x, *y; const uint32_t *lookup; const RtTableBatch *users; } FixView;
+typedef struct {
+    float *z, *p, *g, *rows;
+    const float *x, *y;
+    const uint32_t *lookup;
+    const RtTableBatch *users;
+} FixView;
 
 static inline FixView fix_view(RtStep *s) {
     char *fixed = s->fixed;
     const void **in = s->inputs;
-    return (FixView){.z = (float *)fixed, .p = (float *)(fixed + 256), .g = (float *)(fixed + 512), .rows = ((float **)s->uniq_arena)[FIX_USERS],
-                     .x = in[FIX_IN_X], .y = in[FIX_IN_Y], .lookup = in[FIX_IN_USER], .users = (const RtTableBatch *)s->tables + FIX_USERS};
+    return (FixView){.z = (float *)fixed,
+                     .p = (float *)(fixed + 256),
+                     .g = (float *)(fixed + 512),
+                     .rows = ((float **)s->uniq_arena)[FIX_USERS],
+                     .x = in[FIX_IN_X],
+                     .y = in[FIX_IN_Y],
+                     .lookup = in[FIX_IN_USER],
+                     .users = (const RtTableBatch *)s->tables + FIX_USERS};
 }
-static inline uint32_t fix_share(uint32_t n, uint32_t t, uint32_t threads) { return (uint32_t)((uint64_t)n * t / threads); }
+static inline uint32_t fix_share(uint32_t n, uint32_t t, uint32_t threads) {
+    return (uint32_t)((uint64_t)n * t / threads);
+}
 
 static inline void fix_forward(RtStep *s, uint32_t t, uint32_t threads, bool train) {
     FixView v = fix_view(s);
@@ -36,7 +49,8 @@ static inline void fix_forward(RtStep *s, uint32_t t, uint32_t threads, bool tra
 static inline void fix_loss(RtStep *s, uint32_t t, uint32_t threads) {
     FixView v = fix_view(s);
     float sum = 0;
-    for (uint32_t i = 0; t == 0 && i < s->rows; i++) sum += fmaxf(v.z[i], 0) - v.z[i] * v.y[i] + log1pf(expf(-fabsf(v.z[i])));
+    for (uint32_t i = 0; t == 0 && i < s->rows; i++)
+        sum += fmaxf(v.z[i], 0) - v.z[i] * v.y[i] + log1pf(expf(-fabsf(v.z[i])));
     if (t == 0) rt_loss(s, sum * s->inv_rows);
     rt_barrier(s, t, threads);
 }

@@ -1,5 +1,5 @@
-/* Runs the fixture's program as a user would: in a child process, with its output caught. Each test has a fresh
- * working directory with train.csv and eval.csv. */
+/* Runs the fixture's program as a user would: in a child process, with its output caught. Each test has a
+ * fresh working directory with train.csv and eval.csv. */
 #ifndef CTRC_RUNTIME_RUN_H
 #define CTRC_RUNTIME_RUN_H
 #include <jansson.h>
@@ -11,8 +11,16 @@
 #include "runtime/program.h"
 #include "runtime_fixture_steps.h"
 
-typedef struct { int code; char out[16384], err[16384]; } Run;
-typedef struct { const char *users, *from, *to; rlim_t file_limit; const char *input; int cpu_level; } RunHow; /* from, to: change of the description */
+typedef struct {
+    int code;
+    char out[16384], err[16384];
+} Run;
+typedef struct {
+    const char *users, *from, *to;
+    rlim_t file_limit;
+    const char *input;
+    int cpu_level;
+} RunHow; /* from, to: change of the description */
 
 static char run_dir[64];
 
@@ -32,8 +40,13 @@ static inline int run_child(RunHow how, char **argv, int argc) {
     }
     const char *users = how.users ? how.users : FIX_USERS_SMALL;
     char *d = how.from ? fix_description_with(users, how.from, how.to) : fix_description(users);
-    RtProgram p = {.abi = RT_ABI_VERSION, .cpu_level = how.cpu_level, .description = d, .description_bytes = strlen(d),
-                   .train = fix_train, .eval = fix_eval, .predict = fix_predict};
+    RtProgram p = {.abi = RT_ABI_VERSION,
+                   .cpu_level = how.cpu_level,
+                   .description = d,
+                   .description_bytes = strlen(d),
+                   .train = fix_train,
+                   .eval = fix_eval,
+                   .predict = fix_predict};
     int code = rt_main(&p, argc, argv);
     free(d);
     return code;

@@ -5,7 +5,9 @@
 #include <cmocka.h>
 #include "runtime_run.h"
 
-static const struct { const char *args, *err; } wrong[] = {
+static const struct {
+    const char *args, *err;
+} wrong[] = {
     {"trian", "error: unknown command 'trian'\nhint: did you mean 'train'?\n"},
     {"serve", "error: unknown command 'serve'\nhint: the commands are train, eval, predict and info\n"},
     {"check", "error: 'check' is not in this version\n"},
@@ -23,15 +25,20 @@ static const struct { const char *args, *err; } wrong[] = {
     {"train --data a --epochs x", "error: --epochs: expected a whole number, found 'x'\n"},
     {"train --data a --epochs 0", "error: --epochs: expected a number from 1, found 0\n"},
     {"train --data a --epochs=-3", "error: --epochs: expected a number from 1, found -3\n"},
-    {"train --data a --epochs 99999999999999999999", "error: --epochs: expected a whole number, found '99999999999999999999'\n"},
+    {"train --data a --epochs 99999999999999999999",
+     "error: --epochs: expected a whole number, found '99999999999999999999'\n"},
     {"train --data a --cache disk", "error: --cache: expected none|memory, found 'disk'\n"},
     {"train --data a --json=1", "error: --json takes no value\n"},
     {"train a", "error: unexpected 'a'\n"},
     {"train --data a --bad-rows f", "error: --bad-rows is for skipped rows\nhint: add --on-bad-row skip\n"},
-    {"train --data a --max-bad-rows 3", "error: --max-bad-rows is for skipped rows\nhint: add --on-bad-row skip\n"},
+    {"train --data a --max-bad-rows 3",
+     "error: --max-bad-rows is for skipped rows\nhint: add --on-bad-row skip\n"},
     {"train --data a --log-every 3", "error: --log-every needs --log\n"},
     {"train --data - --eval-data -", "error: --data and --eval-data cannot both be stdin\n"},
-    {"train --data -", "error: --data -: stdin can be read once only\nhint: add --epochs 1 or --cache memory\n"},
+    {"train --data -",
+     "error: --data -: stdin can be read once only\nhint: add --epochs 1 or --cache memory\n"},
+    {"train --data a --eval-data -",
+     "error: --eval-data -: stdin can be read once only\nhint: add --epochs 1\n"},
     {"train --data a --resume", "error: --resume is not in this version\n"},
     {"train --data a --save-every 5", "error: --save-every is not in this version\n"},
     {"train --data a --keep 5", "error: --keep is not in this version\n"},
@@ -50,16 +57,19 @@ static void test_wrong_usage(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         Run r = run(wrong[i].args);
-        if (r.code != 2 || strcmp(r.err, wrong[i].err)) fail_msg("%s: exit code %d\n%s", wrong[i].args, r.code, r.err);
+        if (r.code != 2 || strcmp(r.err, wrong[i].err))
+            fail_msg("%s: exit code %d\n%s", wrong[i].args, r.code, r.err);
         assert_string_equal(r.out, "");
     }
 }
 
 static void test_beside_and_stdin(void **state) {
     (void)state;
-    Run r = run_how((RunHow){.from = "\"beside\":null", .to = "\"beside\":\"_neg\""}, "train --data - --epochs 1");
+    Run r = run_how((RunHow){.from = "\"beside\":null", .to = "\"beside\":\"_neg\""},
+                    "train --data - --epochs 1");
     assert_int_equal(r.code, 2);
-    assert_string_equal(r.err, "error: --data -: the model reads a second file beside each, which stdin has not\n");
+    assert_string_equal(r.err,
+                        "error: --data -: the model reads a second file beside each, which stdin has not\n");
 }
 
 static void test_stdin_works(void **state) {
@@ -75,13 +85,19 @@ static void test_help(void **state) {
     (void)state;
     Run r = run("--help");
     assert_int_equal(r.code, 0);
-    assert_string_equal(r.out, "usage: logit COMMAND [options]\nthe model 'logit', compiled by ctrc\n\n"
-                               "  train      train on log files\n  eval       metrics of a checkpoint on log files\n"
-                               "  predict    predictions of a checkpoint, one line a row\n  info       model, columns, weights, memory, passes\n\n"
-                               "logit COMMAND --help says more and gives examples\n");
-    static const struct { const char *command, *words[22]; } help[] = {
-        {"train", {"--data F...", "--eval-data", "--epochs", "--steps", "--threads", "--seed", "--no-shuffle", "--save", "--log ", "--log-every",
-                   "--on-bad-row", "--bad-rows", "--max-bad-rows", "--progress", "--cache", "--json", "examples:"}},
+    assert_string_equal(r.out,
+                        "usage: logit COMMAND [options]\nthe model 'logit', compiled by ctrc\n\n"
+                        "  train      train on log files\n  eval       metrics of a checkpoint on log files\n"
+                        "  predict    predictions of a checkpoint, one line a row\n  info       model, "
+                        "columns, weights, memory, passes\n\n"
+                        "logit COMMAND --help says more and gives examples\n");
+    static const struct {
+        const char *command, *words[22];
+    } help[] = {
+        {"train",
+         {"--data F...", "--eval-data", "--epochs", "--steps", "--threads", "--seed", "--no-shuffle",
+          "--save", "--log ", "--log-every", "--on-bad-row", "--bad-rows", "--max-bad-rows", "--progress",
+          "--cache", "--json", "examples:"}},
         {"eval", {"--data F...", "--load DIR", "--threads", "--on-bad-row", "--json", "examples:"}},
         {"predict", {"--data F...", "--load DIR", "-o FILE", "--header", "--format", "examples:"}},
         {"info", {"--json", "examples:"}},
@@ -93,7 +109,8 @@ static void test_help(void **state) {
         assert_int_equal(r.code, 0);
         assert_string_equal(r.err, "");
         for (int k = 0; help[i].words[k]; k++)
-            if (!strstr(r.out, help[i].words[k])) fail_msg("%s --help lacks %s", help[i].command, help[i].words[k]);
+            if (!strstr(r.out, help[i].words[k]))
+                fail_msg("%s --help lacks %s", help[i].command, help[i].words[k]);
         assert_null(strstr(r.out, "--resume")); /* nothing that isn't there */
     }
     r = run("");
@@ -120,7 +137,8 @@ static void test_machine(void **state) {
     r = run_how((RunHow){.cpu_level = 4}, "info");
     if (__builtin_cpu_supports("avx512f")) return;
     assert_int_equal(r.code, 1);
-    assert_string_equal(r.err, "error: this CPU has no avx512f, the model's code needs it (x86-64-v4)\nhint: compile it with a lower --march\n");
+    assert_string_equal(r.err, "error: this CPU has no avx512f, the model's code needs it (x86-64-v4)\nhint: "
+                               "compile it with a lower --march\n");
 }
 
 static void test_other_abi(void **state) {
@@ -138,13 +156,17 @@ static void test_other_abi(void **state) {
     assert_int_equal(WEXITSTATUS(status), 1);
     char text[300], want[300];
     run_slurp(".err", text, sizeof text);
-    snprintf(want, sizeof want, "error: the model's code was made for runtime interface %d, this runtime has %d: compile it again\n", RT_ABI_VERSION + 1, RT_ABI_VERSION);
+    snprintf(
+        want, sizeof want,
+        "error: the model's code was made for runtime interface %d, this runtime has %d: compile it again\n",
+        RT_ABI_VERSION + 1, RT_ABI_VERSION);
     assert_string_equal(text, want);
 }
 
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, run_setup, run_teardown)
-    const struct CMUnitTest tests[] = {T(test_wrong_usage), T(test_beside_and_stdin), T(test_stdin_works), T(test_help), T(test_forms),
-                                       T(test_machine), T(test_other_abi)};
+    const struct CMUnitTest tests[] = {
+        T(test_wrong_usage), T(test_beside_and_stdin), T(test_stdin_works), T(test_help),
+        T(test_forms),       T(test_machine),          T(test_other_abi)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

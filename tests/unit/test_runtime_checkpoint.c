@@ -1,4 +1,5 @@
-/* Checkpoints: what is in the files, that they appear whole or not at all, what is said when one doesn't fit. */
+/* Checkpoints: what is in the files, that they appear whole or not at all, what is said when one doesn't fit.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,7 +57,8 @@ static void test_contents_large(void **state) {
     assert_int_equal((uintptr_t)ids % 8, 0);
     tensor(f, "users", "[80,2]");
     tensor(f, "users/a", "[80,2]");
-    for (int i = 0; i < 80; i++) assert_true(ids[i] >= 0 && ids[i] < 100000000 && (i == 0 || ids[i] > ids[i - 1]));
+    for (int i = 0; i < 80; i++)
+        assert_true(ids[i] >= 0 && ids[i] < 100000000 && (i == 0 || ids[i] > ids[i - 1]));
     rt_tensors_close(f);
 }
 
@@ -79,7 +81,8 @@ static void test_round_trip(void **state) {
         for (int i = 0; i < rt_tensors_count(a); i++) {
             const RtTensor *x = rt_tensors_at(a, i), *y = rt_tensors_at(b, i);
             assert_string_equal(x->name, y->name);
-            if (!strchr(x->name, '/')) assert_memory_equal(rt_tensors_data(a, x), rt_tensors_data(b, y), x->bytes);
+            if (!strchr(x->name, '/'))
+                assert_memory_equal(rt_tensors_data(a, x), rt_tensors_data(b, y), x->bytes);
         }
         assert_true(run_same_files("ckpt/state.json", "again/state.json"));
         rt_tensors_close(a);
@@ -112,11 +115,16 @@ static void test_disk_full(void **state) {
 /* Told before training, not after. */
 static void test_unwritable(void **state) {
     (void)state;
-    static const struct { const char *args, *err; } cases[] = {
-        {"train --data missing.csv --save no/such/ckpt", "error: cannot save to no/such/ckpt: no such file or directory\n"},
+    static const struct {
+        const char *args, *err;
+    } cases[] = {
+        {"train --data missing.csv --save no/such/ckpt",
+         "error: cannot save to no/such/ckpt: no such file or directory\n"},
         {"train --data missing.csv --save train.csv", "error: cannot save to train.csv: not a directory\n"},
-        {"train --data missing.csv --save train.csv/ckpt", "error: cannot save to train.csv/ckpt: not a directory\n"},
-        {"train --data missing.csv --save .", "error: cannot save to .: the directory is not empty and holds no checkpoint\n"},
+        {"train --data missing.csv --save train.csv/ckpt",
+         "error: cannot save to train.csv/ckpt: not a directory\n"},
+        {"train --data missing.csv --save .",
+         "error: cannot save to .: the directory is not empty and holds no checkpoint\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Run r = run(cases[i].args);
@@ -129,8 +137,10 @@ static void test_replaces(void **state) {
     (void)state;
     assert_int_equal(mkdir("ckpt", 0777), 0); /* an empty directory is as good as none */
     assert_int_equal(run(TRAIN " --seed 1").code, 0);
-    assert_int_equal(system("cp -r ckpt old; echo mine > ckpt/notes; mkdir ckpt.tmp; echo x > ckpt.tmp/state.json"), 0);
-    assert_int_equal(run("train --data train.csv --epochs 1 --seed 2 --save ckpt/ --log ckpt/log.jsonl").code, 0);
+    assert_int_equal(
+        system("cp -r ckpt old; echo mine > ckpt/notes; mkdir ckpt.tmp; echo x > ckpt.tmp/state.json"), 0);
+    assert_int_equal(run("train --data train.csv --epochs 1 --seed 2 --save ckpt/ --log ckpt/log.jsonl").code,
+                     0);
     assert_false(run_same_files("ckpt/weights.safetensors", "old/weights.safetensors"));
     assert_true(run_exists("ckpt/notes")); /* other files stay */
     assert_true(run_exists("ckpt/log.jsonl"));
@@ -165,9 +175,11 @@ static void test_other_model(void **state) {
     assert_string_equal(r.err, "error: ckpt: the checkpoint doesn't fit the model 'logit'\n"
                                "  'users' has shape [1000,2] in the checkpoint, [5000,2] in the model\n");
     r = run_how((RunHow){.users = FIX_USERS_LARGE}, "eval --data eval.csv --load ckpt");
-    assert_string_equal(r.err, "error: ckpt: the checkpoint doesn't fit the model 'logit'\n"
-                               "  'users' has shape [1000,2] in the checkpoint, [100000000,2] in the model\n");
-    r = run_how((RunHow){.from = "\"name\":\"deep.w\"", .to = "\"name\":\"deep.v\""}, "predict --data eval.csv --load ckpt");
+    assert_string_equal(r.err,
+                        "error: ckpt: the checkpoint doesn't fit the model 'logit'\n"
+                        "  'users' has shape [1000,2] in the checkpoint, [100000000,2] in the model\n");
+    r = run_how((RunHow){.from = "\"name\":\"deep.w\"", .to = "\"name\":\"deep.v\""},
+                "predict --data eval.csv --load ckpt");
     assert_int_equal(r.code, 1);
     assert_string_equal(r.out, "");
     assert_string_equal(r.err, "error: ckpt: the checkpoint doesn't fit the model 'logit'\n"
@@ -175,26 +187,36 @@ static void test_other_model(void **state) {
                                "  'deep.w' is in the checkpoint, not in the model\n"
                                "  'deep.w/m' is in the checkpoint, not in the model\n"
                                "  'deep.w/v' is in the checkpoint, not in the model\n");
-    r = run_how((RunHow){.from = "00112233aabbccdd", .to = "ffffffffffffffff"}, "eval --data eval.csv --load ckpt");
+    r = run_how((RunHow){.from = "00112233aabbccdd", .to = "ffffffffffffffff"},
+                "eval --data eval.csv --load ckpt");
     assert_int_equal(r.code, 0);
-    assert_string_equal(r.err, "warning: ckpt: written by the model 'logit' from another source (digest 00112233aabbccdd, here "
-                               "ffffffffffffffff); its weights fit\n");
+    assert_string_equal(
+        r.err,
+        "warning: ckpt: written by the model 'logit' from another source (digest 00112233aabbccdd, here "
+        "ffffffffffffffff); its weights fit\n");
 }
 
 static void test_broken_files(void **state) {
     (void)state;
-    static const struct { const char *damage, *err; } cases[] = {
+    static const struct {
+        const char *damage, *err;
+    } cases[] = {
         {"rm -r ckpt", "error: cannot open ckpt/state.json: no such file or directory\n"},
         {"rm ckpt/state.json", "error: ckpt: no checkpoint in this directory\n"},
-        {"rm ckpt/weights.safetensors", "error: cannot open ckpt/weights.safetensors: no such file or directory\n"},
-        {"echo '{' > ckpt/state.json", "ckpt/state.json:2:0: error: string or '}' expected near end of file\n"},
+        {"rm ckpt/weights.safetensors",
+         "error: cannot open ckpt/weights.safetensors: no such file or directory\n"},
+        {"echo '{' > ckpt/state.json",
+         "ckpt/state.json:2:0: error: string or '}' expected near end of file\n"},
         {"echo '{}' > ckpt/state.json", "error: ckpt/state.json: missing key 'format'\n"},
-        {"sed -i 's/\"format\": 1/\"format\": 2/' ckpt/state.json", "error: ckpt/state.json: checkpoint format 2, this program reads 1\n"},
+        {"sed -i 's/\"format\": 1/\"format\": 2/' ckpt/state.json",
+         "error: ckpt/state.json: checkpoint format 2, this program reads 1\n"},
         {"sed -i /seed/d ckpt/state.json", "error: ckpt/state.json: missing key 'seed'\n"},
-        {": > ckpt/weights.safetensors", "error: ckpt/weights.safetensors: not a safetensors file, or cut short\n"},
-        {"truncate -s 300 ckpt/weights.safetensors", "error: ckpt/weights.safetensors: not a safetensors file, or cut short\n"},
-        {"truncate -s 9000 ckpt/weights.safetensors",
-         "error: ckpt/weights.safetensors: tensor 'users/a': expected F32 or I64 with data inside the file\n"},
+        {": > ckpt/weights.safetensors",
+         "error: ckpt/weights.safetensors: not a safetensors file, or cut short\n"},
+        {"truncate -s 300 ckpt/weights.safetensors",
+         "error: ckpt/weights.safetensors: not a safetensors file, or cut short\n"},
+        {"truncate -s 9000 ckpt/weights.safetensors", "error: ckpt/weights.safetensors: tensor 'users/a': "
+                                                      "expected F32 or I64 with data inside the file\n"},
         {"sed -i 's/\"bias\":{\"dtype\":\"F32\"/\"bias\":{\"dtype\":\"F16\"/' ckpt/weights.safetensors",
          "error: ckpt/weights.safetensors: tensor 'bias': expected F32 or I64 with data inside the file\n"},
         {"sed -i 's/__metadata__\":{/__metadata__\":[/' ckpt/weights.safetensors",
@@ -234,7 +256,9 @@ static void test_damaged_headers(void **state) {
 
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, run_setup, run_teardown)
-    const struct CMUnitTest tests[] = {T(test_contents_small), T(test_contents_large), T(test_round_trip), T(test_disk_full), T(test_unwritable),
-                                       T(test_replaces), T(test_replaces_inside), T(test_other_model), T(test_broken_files), T(test_damaged_headers)};
+    const struct CMUnitTest tests[] = {T(test_contents_small),  T(test_contents_large), T(test_round_trip),
+                                       T(test_disk_full),       T(test_unwritable),     T(test_replaces),
+                                       T(test_replaces_inside), T(test_other_model),    T(test_broken_files),
+                                       T(test_damaged_headers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,8 @@
 
 enum { AUC, LOGLOSS, GAUC, PCOC, ACCURACY }; /* order in the fixture */
 
-static double value(int metric, uint32_t n, const float *p, const float *y, const float *where, const uint64_t *by, const char **why) {
+static double value(int metric, uint32_t n, const float *p, const float *y, const float *where,
+                    const uint64_t *by, const char **why) {
     RtModel *m = fix_model(FIX_USERS_SMALL);
     RtMetrics *s = rt_metrics_new(m);
     /* in two parts, so that collecting is seen too */
@@ -24,7 +25,8 @@ static double value(int metric, uint32_t n, const float *p, const float *y, cons
     return v;
 }
 
-static double slow_auc(uint32_t n, const float *p, const float *y, const uint64_t *by, uint64_t group, uint32_t *rows) {
+static double slow_auc(uint32_t n, const float *p, const float *y, const uint64_t *by, uint64_t group,
+                       uint32_t *rows) {
     double good = 0, pairs = 0;
     *rows = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -118,7 +120,8 @@ static void test_many_rows(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_auc_against_pairs), cmocka_unit_test(test_known_values),
-                                       cmocka_unit_test(test_undefined), cmocka_unit_test(test_many_rows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_auc_against_pairs),
+                                       cmocka_unit_test(test_known_values), cmocka_unit_test(test_undefined),
+                                       cmocka_unit_test(test_many_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

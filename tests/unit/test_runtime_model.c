@@ -39,18 +39,25 @@ static void test_fields(void **state) {
     rt_model_free(m);
 }
 
-static const struct { const char *from, *to, *message; } mistakes[] = {
+static const struct {
+    const char *from, *to, *message;
+} mistakes[] = {
     {"\"abi\":1", "\"abi\":9", "model description: made for runtime interface 9, this runtime has 1"},
     {"\"batch\":64,", "", "model description: missing key 'batch'"},
     {"\"batch\":64", "\"batch\":0", "model description: key 'batch': 0 is not within 1 ... 2147483647"},
-    {"\"model\":\"logit\"", "\"model\":3", "model description: key 'model': expected a string, found a whole number"},
+    {"\"model\":\"logit\"", "\"model\":3",
+     "model description: key 'model': expected a string, found a whole number"},
     {"\"shape\":[1,1],", "", "model description: weights[2]: missing key 'shape'"},
-    {"\"shape\":[1,1]", "\"shape\":[1,0]", "model description: weights[2]: key 'shape': expected sizes from 1"},
+    {"\"shape\":[1,1]", "\"shape\":[1,0]",
+     "model description: weights[2]: key 'shape': expected sizes from 1"},
     {"\"kind\":\"label\"", "\"kind\":\"lable\"",
      "model description: columns[0]: key 'kind': expected one of label string int float skip, found 'lable'"},
-    {"\"separator\":\",\"", "\"separator\":\"ab\"", "model description: input: key 'separator': expected one byte, found \"ab\""},
-    {"[[\"c\",2]]", "[[\"f\",2]]", "model description: features[0]: key 'in': feature 2 is not an earlier one"},
-    {"[[\"c\",2]]", "[[\"c\",9]]", "model description: features[0]: key 'in': column 9 is not an earlier one"},
+    {"\"separator\":\",\"", "\"separator\":\"ab\"",
+     "model description: input: key 'separator': expected one byte, found \"ab\""},
+    {"[[\"c\",2]]", "[[\"f\",2]]",
+     "model description: features[0]: key 'in': feature 2 is not an earlier one"},
+    {"[[\"c\",2]]", "[[\"c\",9]]",
+     "model description: features[0]: key 'in': column 9 is not an earlier one"},
     {"\"lookup\":0", "\"lookup\":1", "model description: inputs[2]: key 'lookup': 1 is not within 0 ... 0"},
     {"\"uniq_elems\":[0,4,0]", "\"uniq_elems\":[0,4]",
      "model description: functions.train: key 'uniq_elems': expected 3 numbers, found 2"},
@@ -59,7 +66,8 @@ static const struct { const char *from, *to, *message; } mistakes[] = {
     {"\"kind\":\"auc\",\"prediction\":\"ctr\"", "\"kind\":\"auc\",\"prediction\":\"cvr\"",
      "model description: metrics[0]: there is no prediction 'cvr'"},
     {"\"region\":\"fixed\"", "\"region\":\"heap\"",
-     "model description: functions.train.outputs[0]: key 'region': expected one of fixed axis uniq input, found 'heap'"},
+     "model description: functions.train.outputs[0]: key 'region': expected one of fixed axis uniq input, "
+     "found 'heap'"},
     {"\"axes\":[]", "\"axes\":[3]", "model description: axes[0]: expected an object"},
 };
 

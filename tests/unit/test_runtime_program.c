@@ -26,7 +26,8 @@ static void test_train_json(void **state) {
     assert_int_equal(at(o, "eval_rows", NULL), 500);
     json_t *epochs = json_object_get(o, "epochs");
     assert_int_equal(json_array_size(epochs), 3);
-    double first = at(json_array_get(epochs, 0), "loss", NULL), last = at(json_array_get(epochs, 2), "loss", NULL);
+    double first = at(json_array_get(epochs, 0), "loss", NULL),
+           last = at(json_array_get(epochs, 2), "loss", NULL);
     assert_true(first < 0.69 && last < first);
     assert_float_equal(at(o, "loss", NULL), last, 0);
     for (int i = 0; i < 3; i++) {
@@ -111,7 +112,8 @@ static void test_same_bits(void **state) {
     for (int k = 0; k < 2; k++) {
         char args[200];
         for (int t = 1; t <= 4; t++) {
-            snprintf(args, sizeof args, "train --data train.csv --eval-data eval.csv --threads %d --save t%d", t, t);
+            snprintf(args, sizeof args, "train --data train.csv --eval-data eval.csv --threads %d --save t%d",
+                     t, t);
             assert_int_equal(run_how((RunHow){.users = users[k]}, args).code, 0);
             if (t == 1) continue;
             snprintf(args, sizeof args, "t%d/weights.safetensors", t);
@@ -123,7 +125,8 @@ static void test_same_bits(void **state) {
         run_how((RunHow){.users = users[k]}, "train --data train.csv --save plain");
         assert_true(run_same_files("t1/weights.safetensors", "plain/weights.safetensors"));
         run_how((RunHow){.users = users[k]}, "train --data train.csv --steps 5 --save five");
-        run_how((RunHow){.users = users[k]}, "train --data train.csv --steps 5 --epochs 1 --threads 3 --save five2");
+        run_how((RunHow){.users = users[k]},
+                "train --data train.csv --steps 5 --epochs 1 --threads 3 --save five2");
         assert_true(run_same_files("five/weights.safetensors", "five2/weights.safetensors"));
     }
 }
@@ -206,7 +209,8 @@ static void test_info(void **state) {
     assert_non_null(strstr(r.out, "\nparameters   2002, trained 2002\n"));
     assert_non_null(strstr(r.out, "\npasses       simplify\n"));
     assert_non_null(strstr(r.out, "\nchanges      none\n"));
-    assert_non_null(strstr(r.out, "  users                                        [1000,2]         truncated_normal   adagrad, rows as met\n"));
+    assert_non_null(strstr(r.out, "  users                                        [1000,2]         "
+                                  "truncated_normal   adagrad, rows as met\n"));
     assert_non_null(strstr(r.out, "  clicked                      label  not for predictions\n"));
     r = run_how((RunHow){.users = FIX_USERS_LARGE}, "info --json");
     json_t *o = run_json(&r);
@@ -259,7 +263,8 @@ static void test_undefined(void **state) {
     assert_int_equal(system("(head -1 eval.csv; grep ^1 eval.csv) > ones.csv"), 0);
     Run r = run(TRAIN "--epochs 1 --eval-data ones.csv --json");
     assert_int_equal(r.code, 0);
-    assert_string_equal(r.err, "warning: auc of ctr is undefined: all labels are alike\nwarning: gauc of ctr is undefined: no group has both labels\n");
+    assert_string_equal(r.err, "warning: auc of ctr is undefined: all labels are alike\nwarning: gauc of ctr "
+                               "is undefined: no group has both labels\n");
     json_t *o = run_json(&r);
     assert_true(json_is_null(json_object_get(json_object_get(o, "auc"), "ctr")));
     assert_true(json_is_real(json_object_get(json_object_get(o, "logloss"), "ctr")));
@@ -285,7 +290,17 @@ static void test_bad_rows(void **state) {
     r = run("train --data bad.csv --epochs 1 --on-bad-row skip --max-bad-rows 1");
     assert_int_equal(r.code, 1);
     assert_string_equal(r.err, "error: more than 1 bad row (--max-bad-rows)\n");
-    assert_int_equal(run("train --data bad.csv --epochs 1 --on-bad-row skip --max-bad-rows 2").code, 0);
+    assert_int_equal(
+        run("train --data bad.csv --epochs 1 --on-bad-row skip --max-bad-rows 2 --save ckpt").code, 0);
+    r = run("eval --data bad.csv --load ckpt --on-bad-row skip --max-bad-rows 1");
+    assert_int_equal(r.code, 1);
+    assert_string_equal(r.err, "error: more than 1 bad row (--max-bad-rows)\n");
+    r = run("eval --data bad.csv --load ckpt --on-bad-row skip --bad-rows e.csv --json");
+    assert_non_null(strstr(r.out, "\"bad_rows\":2"));
+    assert_true(run_exists("e.csv"));
+    /* the rows of --data stay what --bad-rows holds */
+    r = run("train --data bad.csv --eval-data eval.csv --epochs 1 --on-bad-row skip --bad-rows out.csv");
+    assert_int_equal(system("grep -q abc out.csv"), 0);
 }
 
 static void test_progress(void **state) {
@@ -303,25 +318,33 @@ static void test_progress(void **state) {
 
 static void test_nan(void **state) {
     (void)state;
-    Run r = run_how((RunHow){.from = "\"lr\":{\"kind\":\"const\",\"lr\":0.1}", .to = "\"lr\":{\"kind\":\"const\",\"lr\":3e38}"},
+    Run r = run_how((RunHow){.from = "\"lr\":{\"kind\":\"const\",\"lr\":0.1}",
+                             .to = "\"lr\":{\"kind\":\"const\",\"lr\":3e38}"},
                     TRAIN "--save ckpt --threads 2");
     assert_int_equal(r.code, 1);
     assert_string_equal(r.err, "error: the loss of step 2 is nan\n"
-                               "  the first value that is not finite (-inf) comes from op %5 mul of deep, f32[1], at logit.ctr:9:11\n"
+                               "  the first value that is not finite (-inf) comes from op %5 mul of deep, "
+                               "f32[1], at logit.ctr:9:11\n"
                                "  the batch's 64 rows are train.csv:66-129\n"
                                "hint: a smaller learning rate, or clip_norm on the optimizer\n");
     assert_false(run_exists("ckpt"));
-    r = run_how((RunHow){.from = "\"init\":\"zeros\",\"arg\":0", .to = "\"init\":\"constant\",\"arg\":1e39"}, TRAIN);
-    assert_string_equal(r.err, "error: the loss of step 1 is nan\n"
-                               "  weight 'bias' holds inf at [0]\n"
-                               "  the first value that is not finite (inf) comes from op %5 mul of deep, f32[1], at logit.ctr:9:11\n"
-                               "  the batch's 64 rows are train.csv:2-65\n"
-                               "hint: a smaller learning rate, or clip_norm on the optimizer\n");
-    r = run_how((RunHow){.from = "\"init\":\"truncated_normal\",\"arg\":0.1", .to = "\"init\":\"truncated_normal\",\"arg\":1e39"}, TRAIN "--steps 3");
+    r = run_how((RunHow){.from = "\"init\":\"zeros\",\"arg\":0", .to = "\"init\":\"constant\",\"arg\":1e39"},
+                TRAIN);
+    assert_string_equal(
+        r.err,
+        "error: the loss of step 1 is nan\n"
+        "  weight 'bias' holds inf at [0]\n"
+        "  the first value that is not finite (inf) comes from op %5 mul of deep, f32[1], at logit.ctr:9:11\n"
+        "  the batch's 64 rows are train.csv:2-65\n"
+        "hint: a smaller learning rate, or clip_norm on the optimizer\n");
+    r = run_how((RunHow){.from = "\"init\":\"truncated_normal\",\"arg\":0.1",
+                         .to = "\"init\":\"truncated_normal\",\"arg\":1e39"},
+                TRAIN "--steps 3");
     assert_non_null(strstr(r.err, "  weight 'users' holds "));
     assert_non_null(strstr(r.err, "comes from op %3 fetch of users, f32[@users,2], at logit.ctr:8:9\n"));
     /* rows that shuffling scattered are named one by one, the first few */
-    assert_int_equal(system("(head -1 eval.csv; for i in $(seq 500); do echo 1,u$i,3e38,1; done) > huge.csv"), 0);
+    assert_int_equal(system("(head -1 eval.csv; for i in $(seq 500); do echo 1,u$i,3e38,1; done) > huge.csv"),
+                     0);
     r = run_how((RunHow){.from = "\"shuffle\":0", .to = "\"shuffle\":500"}, "train --data huge.csv");
     const char *rows = strstr(r.err, "\n  the batch's 64 rows are huge.csv:"), *more = strstr(r.err, " and ");
     assert_true(rows && more && more > rows && strstr(more, " more\n"));
@@ -329,9 +352,20 @@ static void test_nan(void **state) {
 
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, run_setup, run_teardown)
-    const struct CMUnitTest tests[] = {
-        T(test_train_json), T(test_train_metrics_without_eval), T(test_train_summary), T(test_steps), T(test_steps_0), T(test_same_bits),
-        T(test_eval_agrees), T(test_predict), T(test_predict_whole_or_not), T(test_info), T(test_log), T(test_undefined), T(test_bad_rows),
-        T(test_progress), T(test_nan)};
+    const struct CMUnitTest tests[] = {T(test_train_json),
+                                       T(test_train_metrics_without_eval),
+                                       T(test_train_summary),
+                                       T(test_steps),
+                                       T(test_steps_0),
+                                       T(test_same_bits),
+                                       T(test_eval_agrees),
+                                       T(test_predict),
+                                       T(test_predict_whole_or_not),
+                                       T(test_info),
+                                       T(test_log),
+                                       T(test_undefined),
+                                       T(test_bad_rows),
+                                       T(test_progress),
+                                       T(test_nan)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,12 @@ static RtTables *tables(const RtModel *m, uint64_t seed) {
 /* ---- initial values ---- */
 
 static RtWeight weight(const char *name, const char *init, double arg, int64_t rows, int64_t cols) {
-    return (RtWeight){.name = name, .rank = 2, .dim = {rows, cols}, .size = (uint64_t)(rows * cols), .init = init, .init_arg = arg};
+    return (RtWeight){.name = name,
+                      .rank = 2,
+                      .dim = {rows, cols},
+                      .size = (uint64_t)(rows * cols),
+                      .init = init,
+                      .init_arg = arg};
 }
 
 static void moments(const RtWeight *w, double *mean, double *sd, double *lo, double *hi) {
@@ -36,7 +41,10 @@ static void moments(const RtWeight *w, double *mean, double *sd, double *lo, dou
 
 static void test_distributions(void **state) {
     (void)state;
-    static const struct { const char *init; double arg, sd, bound; } cases[] = {
+    static const struct {
+        const char *init;
+        double arg, sd, bound;
+    } cases[] = {
         {"uniform", 0.3, 0.3 / 1.7320508, 0.3},
         {"normal", 0.5, 0.5, 0.5 * 5.2},
         {"truncated_normal", 0.5, 0.5 * 0.87962566, 1.0},
@@ -96,7 +104,10 @@ static void test_normal_shares(void **state) {
 
 /* ---- rows ---- */
 
-typedef struct { RtTableBatch b; uint32_t id[8], slot[8]; } Batch;
+typedef struct {
+    RtTableBatch b;
+    uint32_t id[8], slot[8];
+} Batch;
 static Batch batch(RtTables *t, int w, bool create, int n, const uint32_t *ids) {
     Batch x = {.b = {.n = (uint32_t)n}};
     for (int i = 0; i < n; i++) {
@@ -106,7 +117,8 @@ static Batch batch(RtTables *t, int w, bool create, int n, const uint32_t *ids) 
     return x;
 }
 #define BIND(x) ((x).b.id = (x).id, (x).b.slot = (x).slot, &(x).b)
-#define IDS(...) (sizeof((uint32_t[]){__VA_ARGS__}) / 4), (uint32_t[]){__VA_ARGS__}
+#define IDS(...)                                                                                             \
+    (sizeof((uint32_t[]){__VA_ARGS__}) / 4), (uint32_t[]) { __VA_ARGS__ }
 
 static void first_touch(const char *users) {
     RtModel *m = fix_model(users);
@@ -147,16 +159,24 @@ static void first_touch(const char *users) {
     rt_tables_free(t);
     rt_model_free(m);
 }
-static void test_first_touch_small(void **state) { (void)state; first_touch(FIX_USERS_SMALL); }
-static void test_first_touch_large(void **state) { (void)state; first_touch(FIX_USERS_LARGE); }
+static void test_first_touch_small(void **state) {
+    (void)state;
+    first_touch(FIX_USERS_SMALL);
+}
+static void test_first_touch_large(void **state) {
+    (void)state;
+    first_touch(FIX_USERS_LARGE);
+}
 
 static void test_large_index(void **state) {
     (void)state;
     RtModel *m = fix_model(FIX_USERS_LARGE);
     RtTables *t = tables(m, 1);
     assert_true(rt_tables_is_large(t, FIX_USERS));
-    for (uint32_t i = 0; i < 50000; i++) assert_int_equal(rt_tables_slot(t, FIX_USERS, i * 1999u % 99999989u, true), i);
-    for (uint32_t i = 0; i < 50000; i++) assert_int_equal(rt_tables_slot(t, FIX_USERS, i * 1999u % 99999989u, false), i);
+    for (uint32_t i = 0; i < 50000; i++)
+        assert_int_equal(rt_tables_slot(t, FIX_USERS, i * 1999u % 99999989u, true), i);
+    for (uint32_t i = 0; i < 50000; i++)
+        assert_int_equal(rt_tables_slot(t, FIX_USERS, i * 1999u % 99999989u, false), i);
     assert_int_equal(rt_tables_slot(t, FIX_USERS, 99999999, false), RT_NO_ID);
     assert_true(rt_tables_bytes(t) < 4000000);
     float v[2] = {1, 2}, got[2];
@@ -169,16 +189,19 @@ static void test_large_index(void **state) {
 
 /* ---- catching up ---- */
 
-static const char ada_opt[] = "\"kind\":\"adagrad\",\"lr\":{\"kind\":\"warmup\",\"steps\":10,\"then\":{\"kind\":\"const\",\"lr\":0.1}},"
-                              "\"clip_norm\":0,\"l2\":0,\"momentum\":0,\"init\":0.1,\"rate\":0,\"every\":0,\"beta1\":0,\"beta2\":0,\"eps\":0,"
-                              "\"rho\":0,\"l1\":0,\"l2_ftrl\":0,\"exact\":false";
+static const char ada_opt[] =
+    "\"kind\":\"adagrad\",\"lr\":{\"kind\":\"warmup\",\"steps\":10,\"then\":{\"kind\":\"const\",\"lr\":0.1}},"
+    "\"clip_norm\":0,\"l2\":0,\"momentum\":0,\"init\":0.1,\"rate\":0,\"every\":0,\"beta1\":0,\"beta2\":0,"
+    "\"eps\":0,"
+    "\"rho\":0,\"l1\":0,\"l2_ftrl\":0,\"exact\":false";
 
 static RtModel *model_with(const char *opt, bool two_slots) {
     char err[300] = "", *s = fix_description_with(FIX_USERS_LARGE, ada_opt, opt);
     if (two_slots) {
         char *at = strstr(s, "\"optimizer\":1,\"slots\":[\"a\"]");
         char *out = malloc(strlen(s) + 10);
-        sprintf(out, "%.*s\"optimizer\":1,\"slots\":[\"m\",\"v\"]%s", (int)(at - s), s, at + strlen("\"optimizer\":1,\"slots\":[\"a\"]"));
+        sprintf(out, "%.*s\"optimizer\":1,\"slots\":[\"m\",\"v\"]%s", (int)(at - s), s,
+                at + strlen("\"optimizer\":1,\"slots\":[\"a\"]"));
         free(s);
         s = out;
     }
@@ -191,9 +214,12 @@ static RtModel *model_with(const char *opt, bool two_slots) {
 /* Row 5 is updated in steps 1, 4 and 60, with g = 1; a dense adam moves it in every step. */
 static void test_exact_adam(void **state) {
     (void)state;
-    RtModel *m = model_with("\"kind\":\"adam\",\"lr\":{\"kind\":\"exponential\",\"lr\":0.1,\"rate\":0.5,\"every\":20},\"clip_norm\":0,\"l2\":0,"
-                            "\"momentum\":0,\"init\":0,\"rate\":0,\"every\":0,\"beta1\":0.9,\"beta2\":0.999,\"eps\":1e-8,\"rho\":0,\"l1\":0,"
-                            "\"l2_ftrl\":0,\"exact\":true", true);
+    RtModel *m = model_with("\"kind\":\"adam\",\"lr\":{\"kind\":\"exponential\",\"lr\":0.1,\"rate\":0.5,"
+                            "\"every\":20},\"clip_norm\":0,\"l2\":0,"
+                            "\"momentum\":0,\"init\":0,\"rate\":0,\"every\":0,\"beta1\":0.9,\"beta2\":0.999,"
+                            "\"eps\":1e-8,\"rho\":0,\"l1\":0,"
+                            "\"l2_ftrl\":0,\"exact\":true",
+                            true);
     RtTables *t = tables(m, 1);
     RtTableBatch bs[3] = {0};
     Batch b = batch(t, FIX_USERS, true, IDS(5));
@@ -207,7 +233,8 @@ static void test_exact_adam(void **state) {
         bool update = step == 1 || step == 4 || step == 60;
         double g = update;
         mm = 0.9 * mm + 0.1 * g, v = 0.999 * v + 0.001 * g * g;
-        double alpha = 0.1 * pow(0.5, (double)step / 20) * sqrt(1 - pow(0.999, (double)step)) / (1 - pow(0.9, (double)step));
+        double alpha = 0.1 * pow(0.5, (double)step / 20) * sqrt(1 - pow(0.999, (double)step)) /
+                       (1 - pow(0.9, (double)step));
         assert_true(fabs(o.alpha - alpha) < 1e-6 * alpha);
         w -= alpha * mm / (sqrt(v) + 1e-8);
         rt_tables_before_step(t, step, bs);
@@ -233,8 +260,11 @@ static void test_exact_adam(void **state) {
 
 static void test_adagrad_decay(void **state) {
     (void)state;
-    RtModel *m = model_with("\"kind\":\"adagrad_decay\",\"lr\":{\"kind\":\"const\",\"lr\":0.1},\"clip_norm\":0,\"l2\":0,\"momentum\":0,\"init\":0.1,"
-                            "\"rate\":0.5,\"every\":10,\"beta1\":0,\"beta2\":0,\"eps\":0,\"rho\":0,\"l1\":0,\"l2_ftrl\":0,\"exact\":false", false);
+    RtModel *m = model_with("\"kind\":\"adagrad_decay\",\"lr\":{\"kind\":\"const\",\"lr\":0.1},\"clip_norm\":"
+                            "0,\"l2\":0,\"momentum\":0,\"init\":0.1,"
+                            "\"rate\":0.5,\"every\":10,\"beta1\":0,\"beta2\":0,\"eps\":0,\"rho\":0,\"l1\":0,"
+                            "\"l2_ftrl\":0,\"exact\":false",
+                            false);
     RtTables *t = tables(m, 1);
     RtTableBatch bs[3] = {0};
     Batch b = batch(t, FIX_USERS, true, IDS(5));
@@ -278,14 +308,17 @@ static void test_schedules(void **state) {
     assert_float_equal(rt_sched_rate(&cosine, 1000), 1, 1e-12);
     RtSched expo = {.kind = RT_LR_EXPONENTIAL, .lr = 1, .rate = 0.5, .every = 10};
     assert_float_equal(rt_sched_rate(&expo, 20), 0.25, 1e-12);
-    RtOptimizer async = {.kind = RT_ADAM_ASYNC, .lr = {.kind = RT_LR_CONST, .lr = 1}, .beta1 = 0.9, .beta2 = 0.999};
+    RtOptimizer async = {
+        .kind = RT_ADAM_ASYNC, .lr = {.kind = RT_LR_CONST, .lr = 1}, .beta1 = 0.9, .beta2 = 0.999};
     assert_float_equal(rt_opt_step(&async, 1000, 1).alpha, sqrt(1 - 0.999) / (1 - 0.9), 1e-6);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_distributions), cmocka_unit_test(test_elements_are_independent), cmocka_unit_test(test_normal_shares),
-        cmocka_unit_test(test_first_touch_small), cmocka_unit_test(test_first_touch_large), cmocka_unit_test(test_large_index),
-        cmocka_unit_test(test_exact_adam), cmocka_unit_test(test_adagrad_decay), cmocka_unit_test(test_schedules)};
+        cmocka_unit_test(test_distributions),     cmocka_unit_test(test_elements_are_independent),
+        cmocka_unit_test(test_normal_shares),     cmocka_unit_test(test_first_touch_small),
+        cmocka_unit_test(test_first_touch_large), cmocka_unit_test(test_large_index),
+        cmocka_unit_test(test_exact_adam),        cmocka_unit_test(test_adagrad_decay),
+        cmocka_unit_test(test_schedules)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
