@@ -226,7 +226,7 @@ static void make_driver(Emit *e, IrFunc *f) {
 
 /* ---- the module ---- */
 
-static void open_module(Emit *e, LLVMTargetMachineRef tm, const EmitTarget *t) {
+void emit_open_module(Emit *e, LLVMTargetMachineRef tm, const EmitTarget *t) {
     e->mod = LLVMModuleCreateWithNameInContext(e->p->name ? e->p->name : "model", e->cx);
     e->b = LLVMCreateBuilderInContext(e->cx);
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(tm);
@@ -244,7 +244,7 @@ static void open_module(Emit *e, LLVMTargetMachineRef tm, const EmitTarget *t) {
 
 /* LLVM's own passes. Vectors are explicit already, so its vectorisers stay off: that also keeps the order of
  * sums as written. */
-static bool optimise(IrProgram *p, LLVMModuleRef mod, LLVMTargetMachineRef tm, int level) {
+bool emit_optimise(IrProgram *p, LLVMModuleRef mod, LLVMTargetMachineRef tm, int level) {
     LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
     LLVMPassBuilderOptionsSetLoopVectorization(o, 0);
     LLVMPassBuilderOptionsSetSLPVectorization(o, 0);
@@ -271,12 +271,12 @@ LLVMModuleRef emit_module(IrProgram *p, LLVMContextRef cx, LLVMTargetMachineRef 
     Emit e = {.p = p, .arena = p->arena, .target = t->pass, .W = t->pass.vector_floats, .cx = cx};
     int errors = p->diag->errors;
     e.in = backend_inputs(p);
-    open_module(&e, tm, t);
+    emit_open_module(&e, tm, t);
     for (int i = 0; i < p->n_funcs; i++)
         if (strcmp(p->funcs[i]->name, "model")) make_driver(&e, p->funcs[i]);
     if (model) model(&e, t, march);
     LLVMDisposeBuilder(e.b);
-    if (p->diag->errors == errors && verify(p, e.mod) && optimise(p, e.mod, tm, level)) return e.mod;
+    if (p->diag->errors == errors && verify(p, e.mod) && emit_optimise(p, e.mod, tm, level)) return e.mod;
     LLVMDisposeModule(e.mod);
     return NULL;
 }

@@ -295,6 +295,9 @@ typedef struct {
 } EmitTarget;
 bool emit_target(Diag *d, Arena *a, const char *march, EmitTarget *out);
 LLVMTargetMachineRef emit_machine(Diag *d, const EmitTarget *t, int level);
+/* An empty module and a builder, types and declarations of the runtime; p and cx are set. */
+void emit_open_module(Emit *e, LLVMTargetMachineRef tm, const EmitTarget *t);
+bool emit_optimise(IrProgram *p, LLVMModuleRef mod, LLVMTargetMachineRef tm, int level);
 /* A module with the program's functions; with `model`, the constant ctrc_model too. NULL: error in p->diag. */
 LLVMModuleRef emit_module(IrProgram *p, LLVMContextRef cx, LLVMTargetMachineRef tm, const EmitTarget *t, int level,
                           void (*model)(Emit *e, const EmitTarget *t, const char *march), const char *march);

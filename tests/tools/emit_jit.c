@@ -1,0 +1,138 @@
+#include "tests/tools/emit_jit.h"
+#include <llvm-c/LLJIT.h>
+#include <llvm-c/Orc.h>
+#include <llvm-c/Target.h>
+#include <stdlib.h>
+#include <string.h>
+#include "backend/emit.h"
+
+struct EmitJit {
+    LLVMOrcLLJITRef jit;
+    EmitTarget target;
+    const EmitJitShape *shapes;
+    Emit e;
+    Arena *arena;
+};
+
+static void stop_if(LLVMErrorRef failed) {
+    if (!failed) return;
+    char *text = LLVMGetErrorMessage(failed);
+    fprintf(stderr, "emit_jit: %s\n", text);
+    abort();
+}
+
+/* Opens a module, lets `fill` write into it, and loads it. */
+static EmitJit *open_jit(void (*fill)(EmitJit *j, int count), const EmitJitShape *shapes, int count, int vector_floats) {
+    EmitJit *j = calloc(1, sizeof *j);
+    if (!j) abort();
+    j->arena = arena_new();
+    j->shapes = shapes;
+    Diag *d = diag_new(j->arena, stderr);
+    IrProgram *p = ir_program_new(j->arena, d);
+    if (!emit_target(d, j->arena, "native", &j->target)) abort();
+    if (vector_floats) j->target.pass.vector_floats = vector_floats;
+    LLVMTargetMachineRef tm = emit_machine(d, &j->target, 2);
+    LLVMOrcThreadSafeContextRef ts = LLVMOrcCreateNewThreadSafeContext();
+    j->e = (Emit){.p = p, .arena = j->arena, .target = j->target.pass, .W = j->target.pass.vector_floats,
+                  .cx = LLVMOrcThreadSafeContextGetContext(ts)};
+    emit_open_module(&j->e, tm, &j->target);
+    fill(j, count);
+    if (!emit_optimise(p, j->e.mod, tm, 2)) abort();
+    LLVMInitializeNativeTarget();
+    LLVMInitializeNativeAsmPrinter();
+    LLVMOrcLLJITBuilderRef b = LLVMOrcCreateLLJITBuilder();
+    LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(b, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(tm));
+    stop_if(LLVMOrcCreateLLJIT(&j->jit, b));
+    LLVMOrcThreadSafeModuleRef mod = LLVMOrcCreateNewThreadSafeModule(j->e.mod, ts);
+    stop_if(LLVMOrcLLJITAddLLVMIRModule(j->jit, LLVMOrcLLJITGetMainJITDylib(j->jit), mod));
+    LLVMOrcDisposeThreadSafeContext(ts);
+    LLVMDisposeBuilder(j->e.b);
+    return j;
+}
+
+static uintptr_t symbol(EmitJit *j, const char *name) {
+    LLVMOrcExecutorAddress at;
+    stop_if(LLVMOrcLLJITLookup(j->jit, &at, name));
+    return (uintptr_t)at;
+}
+
+void emit_jit_free(EmitJit *j) {
+    stop_if(LLVMOrcDisposeLLJIT(j->jit));
+    arena_free(j->arena);
+    free(j);
+}
+
+/* ---- math ---- */
+
+static const struct {
+    const char *name;
+    Val (*f)(Emit *e, Val x);
+} math[] = {{"exp", emit_exp}, {"log", emit_log}, {"log1p", emit_log1p}, {"sigmoid", emit_sigmoid},
+            {"tanh", emit_tanh}, {"erf", emit_erf}, {"softplus", emit_softplus}};
+
+static void math_body(Emit *e, EmitNest *n, int w, void *user) {
+    Val (*const *f)(Emit *, Val) = user;
+    emit_ref_store(e, n, 0, (*f)(e, emit_ref_load(e, n, 1, w)));
+}
+
+static void fill_math(EmitJit *j, int count) {
+    Emit *e = &j->e;
+    for (int i = 0; i < count; i++) {
+        LLVMTypeRef args[] = {e->ptr, e->ptr, e->i64};
+        EmitFn outer = emit_fn_open(e, math[i].name, args, 3);
+        LLVMSetLinkage(e->fn, LLVMExternalLinkage);
+        EmitNest n = {.n = 1, .lo = emit_i64(e, 0), .hi = LLVMGetParam(e->fn, 2), .n_ref = 2, .body = math_body};
+        Val (*f)(Emit *, Val) = math[i].f;
+        n.user = &f;
+        for (int k = 0; k < 2; k++) n.ref[k] = (NestRef){.base = LLVMGetParam(e->fn, (unsigned)k), .stride = {1}};
+        emit_nest(e, &n);
+        emit_fn_close(e, &outer);
+    }
+}
+
+EmitJit *emit_jit_math(void) { return open_jit(fill_math, NULL, sizeof math / sizeof *math, 0); }
+EmitMathFn emit_jit_math_fn(EmitJit *j, const char *name) { return (EmitMathFn)symbol(j, name); }
+
+/* ---- products ---- */
+
+static void fill_products(EmitJit *j, int count) {
+    Emit *e = &j->e;
+    for (int i = 0; i < count; i++) {
+        const EmitJitShape *s = &j->shapes[i];
+        LLVMTypeRef args[] = {e->ptr, e->ptr, e->ptr, e->ptr, e->i64, e->i64, e->i64};
+        EmitFn outer = emit_fn_open(e, arena_printf(e->arena, "gemm%d", i), args, 6);
+        LLVMSetLinkage(e->fn, LLVMExternalLinkage);
+        Val p[7];
+        for (unsigned k = 0; k < 6; k++) p[k] = LLVMGetParam(e->fn, k);
+        e->scratch = p[3];
+        EmitGemm g = {.n = s->n, .k = s->k, .c = p[0], .c_row = s->n, .a = p[1], .a_row = s->k, .a_col = 1, .b = p[2],
+                      .b_row = s->tb ? 1 : s->n, .b_col = s->tb ? s->k : 1};
+        emit_gemm(e, &g, p[4], p[5]);
+        emit_fn_close(e, &outer);
+        outer = emit_fn_open(e, arena_printf(e->arena, "grad%d", i), args, 7);
+        LLVMSetLinkage(e->fn, LLVMExternalLinkage);
+        for (unsigned k = 0; k < 7; k++) p[k] = LLVMGetParam(e->fn, k);
+        e->scratch = p[3];
+        EmitGradW w = {.k = s->k, .n = s->n, .c = p[0], .x = p[1], .g = p[2], .rows = p[6]};
+        emit_grad_w(e, &w, p[4], p[5]);
+        emit_fn_close(e, &outer);
+    }
+}
+
+EmitJit *emit_jit_products(const EmitJitShape *shapes, int count, int vector_floats) {
+    return open_jit(fill_products, shapes, count, vector_floats);
+}
+EmitGemmFn emit_jit_gemm(EmitJit *j, int shape) {
+    return (EmitGemmFn)symbol(j, arena_printf(j->arena, "gemm%d", shape));
+}
+EmitGradFn emit_jit_grad(EmitJit *j, int shape) {
+    return (EmitGradFn)symbol(j, arena_printf(j->arena, "grad%d", shape));
+}
+int64_t emit_jit_tiles(EmitJit *j, int shape) {
+    return emit_grad_w_tiles(&j->target.pass, j->shapes[shape].k, j->shapes[shape].n);
+}
+int64_t emit_jit_scratch(EmitJit *j, int shape) {
+    int64_t a = emit_gemm_scratch(&j->target.pass, j->shapes[shape].n, j->shapes[shape].k);
+    int64_t b = emit_grad_w_scratch(&j->target.pass, j->shapes[shape].k, j->shapes[shape].n);
+    return a > b ? a : b;
+}
