@@ -235,7 +235,7 @@ bool lex_int(Lexer *lx, int64_t lo, int64_t hi, int64_t *out) {
 }
 
 bool lex_int32(Lexer *lx, int lo, int hi, int *out) {
-    int64_t v;
+    int64_t v = 0;
     if (!lex_int(lx, lo, hi, &v)) return false;
     *out = (int)v;
     return true;
@@ -255,7 +255,7 @@ bool lex_hex(Lexer *lx, uint64_t *out) {
 bool lex_double(Lexer *lx, double *out) {
     bool minus = lex_take(lx, '-');
     const Token *t = &lx->token;
-    double v;
+    double v = 0;
     if (t->kind == T_WORD && strcmp(t->text, "inf") == 0)
         v = INFINITY;
     else if (t->kind == T_WORD && strcmp(t->text, "nan") == 0)
@@ -280,7 +280,7 @@ bool lex_bytes(Lexer *lx, const char **out, size_t *size) {
 }
 
 bool lex_string(Lexer *lx, const char **out) {
-    size_t size;
+    size_t size = 0;
     Span at = lx->token.span;
     if (!lex_bytes(lx, out, &size)) return false;
     return strlen(*out) == size || lex_fail(lx, at, NULL, "expected a string without NUL bytes");
