@@ -15,8 +15,11 @@ const char *arg_name(Ev *ev, const Call *c, int i) {
 /* Built-ins of the layer library alone go unnamed: the user called the layer, which ev_error names. */
 static bool wrong(Ev *ev, const Call *c, int i, const char *expected) {
     const char *found = ev_describe(ev, c->args[i].v);
-    if (c->of->name[0] == '_') ev_error(ev, c->args[i].span, NULL, "expected %s, found %s", expected, found);
-    else ev_error(ev, c->args[i].span, NULL, "%s: expected %s as '%s', found %s", c->of->name, expected, arg_name(ev, c, i), found);
+    if (c->of->name[0] == '_')
+        ev_error(ev, c->args[i].span, NULL, "expected %s, found %s", expected, found);
+    else
+        ev_error(ev, c->args[i].span, NULL, "%s: expected %s as '%s', found %s", c->of->name, expected,
+                 arg_name(ev, c, i), found);
     return false;
 }
 
@@ -34,16 +37,19 @@ bool arg_range(Ev *ev, const Call *c, int i, double lo, double hi, double *out) 
     if (!arg_number(ev, c, i, out)) return false;
     if (*out >= lo && *out <= hi) return true;
     const char *from = ev_number_text(ev, lo), *to = ev_number_text(ev, hi);
-    return wrong(ev, c, i, isinf(hi) ? arena_printf(ev->a, "a number of at least %s", from)
-                                     : arena_printf(ev->a, "a number from %s to %s", from, to));
+    return wrong(ev, c, i,
+                 isinf(hi) ? arena_printf(ev->a, "a number of at least %s", from)
+                           : arena_printf(ev->a, "a number from %s to %s", from, to));
 }
 
 bool arg_whole(Ev *ev, const Call *c, int i, int64_t lo, int64_t hi, int64_t *out) {
     const Value *v = c->args[i].v;
     if (!v) return true;
     if (v->kind == V_NUMBER && ev_whole(v->number, out) && *out >= lo && *out <= hi) return true;
-    if (hi == INT64_MAX) return wrong(ev, c, i, arena_printf(ev->a, "a whole number of at least %lld", (long long)lo));
-    return wrong(ev, c, i, arena_printf(ev->a, "a whole number from %lld to %lld", (long long)lo, (long long)hi));
+    if (hi == INT64_MAX)
+        return wrong(ev, c, i, arena_printf(ev->a, "a whole number of at least %lld", (long long)lo));
+    return wrong(ev, c, i,
+                 arena_printf(ev->a, "a whole number from %lld to %lld", (long long)lo, (long long)hi));
 }
 
 bool arg_bool(Ev *ev, const Call *c, int i, bool *out) {
@@ -61,7 +67,8 @@ bool arg_numbers(Ev *ev, const Call *c, int i, double **out, int *n) {
     for (int k = 0; k < v->list.n; k++) {
         const Value *x = v->list.items[k];
         if (x->kind != V_NUMBER) {
-            ev_error(ev, c->args[i].span, NULL, "%s: expected a list of numbers as '%s', found %s in it", c->of->name, arg_name(ev, c, i), ev_describe(ev, x));
+            ev_error(ev, c->args[i].span, NULL, "%s: expected a list of numbers as '%s', found %s in it",
+                     c->of->name, arg_name(ev, c, i), ev_describe(ev, x));
             return false;
         }
         xs[k] = x->number;

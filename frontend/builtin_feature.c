@@ -9,7 +9,8 @@
 static bool of_reader(const IrNode *n) { return n->op == OP_COLUMN || ir_ops[n->op].cls == CLASS_READ; }
 
 static Value *expected(Ev *ev, const Call *c, int i, const char *hint, const char *what) {
-    ev_error(ev, c->args[i].span, hint, "%s: expected %s, found %s", c->of->name, what, ev_describe(ev, c->args[i].v));
+    ev_error(ev, c->args[i].span, hint, "%s: expected %s, found %s", c->of->name, what,
+             ev_describe(ev, c->args[i].v));
     return NULL;
 }
 
@@ -22,7 +23,8 @@ static IrNode *words_of(Ev *ev, const Call *c, int i) {
         if (n->type.elem == TY_STR || n->type.elem == TY_INT) return n;
     }
     const char *hint = NULL;
-    if (v->kind == V_COLUMN && ev->p->input.columns[v->column].kind == COL_FLOAT) hint = "bucketize(column, [bounds]) makes an id of a float";
+    if (v->kind == V_COLUMN && ev->p->input.columns[v->column].kind == COL_FLOAT)
+        hint = "bucketize(column, [bounds]) makes an id of a float";
     if (v->kind == V_TENSOR && v->tensor.node->type.elem == TY_ID) hint = "it is an id already";
     expected(ev, c, i, hint, "a string or int column");
     return NULL;
@@ -31,7 +33,8 @@ static IrNode *words_of(Ev *ev, const Call *c, int i) {
 static IrNode *id_of(Ev *ev, const Call *c, int i) {
     const Value *v = c->args[i].v;
     if (v->kind == V_TENSOR && v->tensor.node->type.elem == TY_ID) return v->tensor.node;
-    expected(ev, c, i, v->kind == V_COLUMN ? "hash, vocab, bucketize and identity make ids of columns" : NULL, "an id");
+    expected(ev, c, i, v->kind == V_COLUMN ? "hash, vocab, bucketize and identity make ids of columns" : NULL,
+             "an id");
     return NULL;
 }
 
@@ -49,7 +52,8 @@ static Value *hash(Ev *ev, Call *c) {
 
 static bool listed_values(Ev *ev, const Call *c, IrVocab *v) {
     const Value *list = c->args[1].v;
-    if (list->kind != V_LIST || list->list.n == 0) return expected(ev, c, 1, "a file's values: file = \"path\"", "a list of values");
+    if (list->kind != V_LIST || list->list.n == 0)
+        return expected(ev, c, 1, "a file's values: file = \"path\"", "a list of values");
     v->n = list->list.n;
     v->values = ARENA_ARRAY(ev->a, const char *, v->n);
     v->lens = ARENA_ARRAY(ev->a, int, v->n);
@@ -64,7 +68,8 @@ static bool listed_values(Ev *ev, const Call *c, IrVocab *v) {
             v->values[i] = arena_printf(ev->a, "%lld", (long long)whole);
             v->lens[i] = (int)strlen(v->values[i]);
         } else {
-            ev_error(ev, c->args[1].span, NULL, "vocab: expected strings or whole numbers as values, found %s", ev_describe(ev, x));
+            ev_error(ev, c->args[1].span, NULL,
+                     "vocab: expected strings or whole numbers as values, found %s", ev_describe(ev, x));
             return false;
         }
         if ((size_t)v->lens[i] != strlen(v->values[i]) || strchr(v->values[i], '\n')) {
@@ -110,7 +115,8 @@ static bool unknown_index(Ev *ev, const Call *c, int64_t n, int64_t *out) {
         return true;
     }
     if (v->kind == V_NUMBER && ev_whole(v->number, out) && *out >= 0 && *out < n) return true;
-    expected(ev, c, 3, NULL, arena_printf(ev->a, "drop, last or an index from 0 to %lld as 'unknown'", (long long)n - 1));
+    expected(ev, c, 3, NULL,
+             arena_printf(ev->a, "drop, last or an index from 0 to %lld as 'unknown'", (long long)n - 1));
     return false;
 }
 
@@ -119,25 +125,32 @@ static int new_axis(Ev *ev, IrAxisKind kind, int parent, int64_t max, const char
     const char *base = arena_printf(ev->a, "%s_%s", p->axes[parent].name, suffix), *name = base;
     for (int i = 0, n = 2; i < p->n_axes; i++)
         if (strcmp(p->axes[i].name, name) == 0) name = arena_printf(ev->a, "%s_%d", base, n++), i = -1;
-    IrAxis x = {.name = name, .kind = kind, .parent = parent, .max = max, .shared = p->axes[parent].shared, .span = ev_user_span(ev, span)};
+    IrAxis x = {.name = name,
+                .kind = kind,
+                .parent = parent,
+                .max = max,
+                .shared = p->axes[parent].shared,
+                .span = ev_user_span(ev, span)};
     ARENA_PUSH(ev->a, p->axes, p->n_axes, p->cap_axes, x);
     return p->n_axes - 1;
 }
 
-/* A list without its unknown values is a shorter list, with an axis of its own; the same list looked up twice in
- * one vocabulary has one. */
+/* A list without its unknown values is a shorter list, with an axis of its own; the same list looked up twice
+ * in one vocabulary has one. */
 static IrNode *filtered(Ev *ev, Call *c, IrNode *n, int vocab) {
     for (int i = 0; i < ev->n_filters; i++)
         if (ev->filters[i].in == n && ev->filters[i].vocab == vocab) return ev->filters[i].out;
     const IrAxis *axis = &ev->p->axes[n->type.axis];
     if (axis->shared) {
-        ev_error(ev, c->span, "unknown = last or unknown = NUMBER keeps them", "a vocabulary would drop values of '%s', whose lists must stay aligned", axis->name);
+        ev_error(ev, c->span, "unknown = last or unknown = NUMBER keeps them",
+                 "a vocabulary would drop values of '%s', whose lists must stay aligned", axis->name);
         return NULL;
     }
     int known = new_axis(ev, AXIS_FILTER, n->type.axis, 0, "known", c->span);
     IrAttr attrs[] = {ir_ai("vocab", vocab), ir_ai("unknown", -1), ir_ai("axis", known)};
     IrNode *out = ev_op_attrs(ev, OP_VOCAB, n, 3, attrs);
-    ARENA_PUSH(ev->a, ev->filters, ev->n_filters, ev->cap_filters, ((__typeof__(*ev->filters)){n, vocab, out}));
+    ARENA_PUSH(ev->a, ev->filters, ev->n_filters, ev->cap_filters,
+               ((__typeof__(*ev->filters)){n, vocab, out}));
     return out;
 }
 
@@ -159,15 +172,23 @@ static Value *bucketize(Ev *ev, Call *c) {
     double *bounds;
     int n;
     const Value *v = c->args[0].v;
-    IrNode *x = v->kind == V_COLUMN ? ev_feature(ev, v, c->args[0].span, "bucketize") : v->kind == V_TENSOR ? v->tensor.node : NULL;
+    IrNode *x = v->kind == V_COLUMN   ? ev_feature(ev, v, c->args[0].span, "bucketize")
+                : v->kind == V_TENSOR ? v->tensor.node
+                                      : NULL;
     if (v->kind == V_COLUMN && !x) return NULL;
-    bool fits = x && of_reader(x) && (x->type.elem == TY_INT || x->type.elem == TY_F32) && !(x->op == OP_COLUMN && ev_is_label(ev, x));
-    if (!fits) return expected(ev, c, 0, v->kind == V_TENSOR ? "it cuts what stands in the file; the bounds can be computed instead" : NULL, "a float or int column");
+    bool fits = x && of_reader(x) && (x->type.elem == TY_INT || x->type.elem == TY_F32) &&
+                !(x->op == OP_COLUMN && ev_is_label(ev, x));
+    if (!fits)
+        return expected(ev, c, 0,
+                        v->kind == V_TENSOR
+                            ? "it cuts what stands in the file; the bounds can be computed instead"
+                            : NULL,
+                        "a float or int column");
     if (!arg_numbers(ev, c, 1, &bounds, &n)) return NULL;
     for (int i = 0; i < n; i++)
         if (!isfinite(bounds[i]) || (i && bounds[i] <= bounds[i - 1])) {
-            ev_error(ev, c->args[1].span, NULL, "bucketize: expected rising bounds, found %s after %s", ev_number_text(ev, bounds[i]),
-                     i ? ev_number_text(ev, bounds[i - 1]) : "nothing");
+            ev_error(ev, c->args[1].span, NULL, "bucketize: expected rising bounds, found %s after %s",
+                     ev_number_text(ev, bounds[i]), i ? ev_number_text(ev, bounds[i - 1]) : "nothing");
             return NULL;
         }
     IrAttr attr = ir_afl(ev->a, "bounds", bounds, n);
@@ -177,7 +198,9 @@ static Value *bucketize(Ev *ev, Call *c) {
 static Value *identity(Ev *ev, Call *c) {
     int64_t n = 0;
     const Value *v = c->args[0].v;
-    IrNode *x = v->kind == V_COLUMN ? ev_feature(ev, v, c->args[0].span, "identity") : v->kind == V_TENSOR ? v->tensor.node : NULL;
+    IrNode *x = v->kind == V_COLUMN   ? ev_feature(ev, v, c->args[0].span, "identity")
+                : v->kind == V_TENSOR ? v->tensor.node
+                                      : NULL;
     if (v->kind == V_COLUMN && !x) return NULL;
     if (!x || x->type.elem != TY_INT) return expected(ev, c, 0, NULL, "an int column");
     if (!arg_whole(ev, c, 1, 1, MAX_IDS, &n)) return NULL;
@@ -188,13 +211,16 @@ static Value *identity(Ev *ev, Call *c) {
 static Value *cross(Ev *ev, Call *c) {
     const Value *list = c->args[0].v;
     int64_t buckets = 0;
-    if (list->kind != V_LIST || list->list.n < 2) return expected(ev, c, 0, NULL, "a list of at least two columns or ids");
+    if (list->kind != V_LIST || list->list.n < 2)
+        return expected(ev, c, 0, NULL, "a list of at least two columns or ids");
     if (!arg_whole(ev, c, 1, 1, MAX_IDS, &buckets)) return NULL;
     IrNode **parts = ARENA_ARRAY(ev->a, IrNode *, list->list.n);
     IrNode *ragged = NULL;
     for (int i = 0; i < list->list.n; i++) {
         const Value *v = list->list.items[i];
-        IrNode *n = v->kind == V_COLUMN ? ev_feature(ev, v, c->args[0].span, "cross") : v->kind == V_TENSOR ? v->tensor.node : NULL;
+        IrNode *n = v->kind == V_COLUMN   ? ev_feature(ev, v, c->args[0].span, "cross")
+                    : v->kind == V_TENSOR ? v->tensor.node
+                                          : NULL;
         if (v->kind == V_COLUMN && !n) return NULL;
         if (!n || n->type.elem == TY_F32) {
             ev_error(ev, c->args[0].span, n ? "bucketize(column, [bounds]) makes an id of a float" : NULL,
@@ -202,7 +228,8 @@ static Value *cross(Ev *ev, Call *c) {
             return NULL;
         }
         if (ragged && ev_is_list(n)) {
-            ev_error(ev, c->args[0].span, NULL, "cross: at most one part may be a list, found %s and %s", ev_shape(ev, ragged), ev_shape(ev, n));
+            ev_error(ev, c->args[0].span, NULL, "cross: at most one part may be a list, found %s and %s",
+                     ev_shape(ev, ragged), ev_shape(ev, n));
             return NULL;
         }
         if (ev_is_list(n)) ragged = n;
@@ -223,11 +250,14 @@ static Value *embed(Ev *ev, Call *c) {
     IrNode *id = id_of(ev, c, 0);
     if (!id) return NULL;
     const Value *t = c->args[1].v;
-    IrNode *rows = t->kind == V_TABLE ? t->table.node : t->kind == V_TENSOR && t->tensor.node->op == OP_WEIGHT ? t->tensor.node : NULL;
+    IrNode *rows = t->kind == V_TABLE                                       ? t->table.node
+                   : t->kind == V_TENSOR && t->tensor.node->op == OP_WEIGHT ? t->tensor.node
+                                                                            : NULL;
     if (!rows || rows->type.rank < 2) return expected(ev, c, 1, NULL, "a table or a matrix of weights");
     if (id->type.bound > rows->type.dim[0]) {
-        ev_error(ev, c->args[0].span, "table(size(id), dim) has as many rows as there are ids", "ids go up to %lld, but the table has %lld rows",
-                 (long long)id->type.bound - 1, (long long)rows->type.dim[0]);
+        ev_error(ev, c->args[0].span, "table(size(id), dim) has as many rows as there are ids",
+                 "ids go up to %lld, but the table has %lld rows", (long long)id->type.bound - 1,
+                 (long long)rows->type.dim[0]);
         return NULL;
     }
     return ev_tensor(ev, ir_build2(&ev->b, OP_EMBED, id, rows));
@@ -249,10 +279,13 @@ static Value *pool(Ev *ev, Call *c) {
 
 static IrNode *list_of(Ev *ev, const Call *c, int i) {
     const Value *v = c->args[i].v;
-    IrNode *n = v->kind == V_COLUMN ? ev_feature(ev, v, c->args[i].span, c->of->name) : v->kind == V_TENSOR ? v->tensor.node : NULL;
+    IrNode *n = v->kind == V_COLUMN   ? ev_feature(ev, v, c->args[i].span, c->of->name)
+                : v->kind == V_TENSOR ? v->tensor.node
+                                      : NULL;
     if (v->kind == V_COLUMN && !n) return NULL;
     if (n && ev_is_list(n)) return n;
-    expected(ev, c, i, v->kind == V_LIST ? "len(a) counts a list of the program" : NULL, "a list column or what is made of one");
+    expected(ev, c, i, v->kind == V_LIST ? "len(a) counts a list of the program" : NULL,
+             "a list column or what is made of one");
     return NULL;
 }
 
@@ -269,7 +302,9 @@ static Value *truncate_list(Ev *ev, Call *c) {
         const IrAxis *x = &ev->p->axes[i];
         if (x->kind == kind && x->parent == n->type.axis && x->max == keep) axis = i;
     }
-    if (axis < 0) axis = new_axis(ev, kind, n->type.axis, keep, arena_printf(ev->a, "%s%lld", end, (long long)keep), c->span);
+    if (axis < 0)
+        axis = new_axis(ev, kind, n->type.axis, keep, arena_printf(ev->a, "%s%lld", end, (long long)keep),
+                        c->span);
     IrAttr attr = ir_ai("axis", axis);
     return ev_tensor(ev, ev_op_attrs(ev, OP_TRUNCATE, n, 1, &attr));
 }
@@ -282,10 +317,15 @@ static Value *length(Ev *ev, Call *c) {
 }
 
 const Builtin builtins_feature[] = {
-    {"hash", "c buckets fn?", hash},          {"vocab", "c values? file? unknown?", vocab},
-    {"bucketize", "c bounds", bucketize},     {"identity", "c n", identity},
-    {"cross", "parts buckets", cross},        {"onehot", "id", onehot},
-    {"embed", "id table", embed},             {"pool", "x kind", pool},
-    {"truncate", "list n keep?", truncate_list}, {"length", "list", length},
+    {"hash", "c buckets fn?", hash},
+    {"vocab", "c values? file? unknown?", vocab},
+    {"bucketize", "c bounds", bucketize},
+    {"identity", "c n", identity},
+    {"cross", "parts buckets", cross},
+    {"onehot", "id", onehot},
+    {"embed", "id table", embed},
+    {"pool", "x kind", pool},
+    {"truncate", "list n keep?", truncate_list},
+    {"length", "list", length},
     {0},
 };

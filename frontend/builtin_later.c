@@ -1,5 +1,5 @@
-/* What the language has and this version does not: operators along sequences. To add one, move its line to the
- * table of a file of its own. */
+/* What the language has and this version does not: operators along sequences. To add one, move its line to
+ * the table of a file of its own. */
 #include "frontend/value.h"
 
 Value *ev_later(Ev *ev, const Call *c, const char *what) {
@@ -10,16 +10,8 @@ Value *ev_later(Ev *ev, const Call *c, const char *what) {
 static Value *later(Ev *ev, Call *c) { return ev_later(ev, c, arena_printf(ev->a, "'%s'", c->of->name)); }
 
 const Builtin builtins_later[] = {
-    {"gru", "x units", later},
-    {"augru", "x scores units", later},
-    {"sru", "x units tied?", later},
-    {"sru_light", "x units", later},
-    {"shift", "seq k", later},
-    {"mask", "seq k", later},
-    {"last", "seq", later},
-    {"longest", "seq", later},
-    {"attend", "q k v scale?", later},
-    {"append", "seq row", later},
-    {"positions", "seq", later},
-    {0},
+    {"gru", "x units", later},       {"augru", "x scores units", later}, {"sru", "x units tied?", later},
+    {"sru_light", "x units", later}, {"shift", "seq k", later},          {"mask", "seq k", later},
+    {"last", "seq", later},          {"longest", "seq", later},          {"attend", "q k v scale?", later},
+    {"append", "seq row", later},    {"positions", "seq", later},        {0},
 };

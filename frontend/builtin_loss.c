@@ -20,7 +20,8 @@ static Value *scalar(Ev *ev, Call *c) { return ev_tensor(ev, arg_scalar(ev, c, 0
 static Value *probability(Ev *ev, Call *c) {
     IrNode *p = arg_scalar(ev, c, 0);
     if (p && p->op == OP_SIGMOID)
-        ev_warn(ev, c->args[0].span, "bce_logits(z, y) takes what goes into the sigmoid and has no such limit",
+        ev_warn(ev, c->args[0].span,
+                "bce_logits(z, y) takes what goes into the sigmoid and has no such limit",
                 "bce clips the prediction to [1e-7, 1 - 1e-7] and has no gradient outside");
     return ev_tensor(ev, p);
 }
@@ -34,19 +35,29 @@ static Value *bce_logits(Ev *ev, Call *c) {
 static Value *row_weight(Ev *ev, Call *c) {
     IrNode *w = arg_scalar(ev, c, 0), *found = NULL;
     if (!w || !ev_depends(ev, w, ev_is_trained, &found)) return ev_tensor(ev, w);
-    ev_error(ev, c->args[0].span, "stop_gradient doesn't help: a weight that training changes would change what is trained for",
-             "a loss's weight must not depend on trained weights, but '%s' influences it", ev->p->weights[ir_attr_i(found, "w")].name);
+    ev_error(ev, c->args[0].span,
+             "stop_gradient doesn't help: a weight that training changes would change what is trained for",
+             "a loss's weight must not depend on trained weights, but '%s' influences it",
+             ev->p->weights[ir_attr_i(found, "w")].name);
     return NULL;
 }
 
 static Value *metric(Ev *ev, Call *c) {
-    ev_error(ev, c->span, arena_printf(ev->a, "metric %s(prediction, label)", c->of->name), "'%s' is a metric and no value", c->of->name);
+    ev_error(ev, c->span, arena_printf(ev->a, "metric %s(prediction, label)", c->of->name),
+             "'%s' is a metric and no value", c->of->name);
     return NULL;
 }
 
 const Builtin builtins_loss[] = {
-    {"_label", "y", label},     {"_scalar", "x", scalar},       {"_probability", "p", probability},
-    {"_bce_logits", "z y", bce_logits}, {"_weight", "w", row_weight},
-    {"auc", "p y where? by?", metric},  {"gauc", "p y by where?", metric}, {"logloss", "p y where? by?", metric},
-    {"pcoc", "p y where? by?", metric}, {"accuracy", "p y where? by?", metric}, {0},
+    {"_label", "y", label},
+    {"_scalar", "x", scalar},
+    {"_probability", "p", probability},
+    {"_bce_logits", "z y", bce_logits},
+    {"_weight", "w", row_weight},
+    {"auc", "p y where? by?", metric},
+    {"gauc", "p y by where?", metric},
+    {"logloss", "p y where? by?", metric},
+    {"pcoc", "p y where? by?", metric},
+    {"accuracy", "p y where? by?", metric},
+    {0},
 };

@@ -1,4 +1,5 @@
-/* sum, mean, max, min: of a list member by member, of a ragged value along its list, else along a named axis. */
+/* sum, mean, max, min: of a list member by member, of a ragged value along its list, else along a named axis.
+ */
 #include "frontend/value.h"
 #include <math.h>
 
@@ -60,7 +61,8 @@ static Value *reduce(Ev *ev, Call *c, Reduction r) {
     if (!x) return NULL;
     if (!c->args[1].v) {
         if (ev_is_list(x)) return ev_tensor(ev, along_list(ev, x, r, keep));
-        ev_error(ev, c->span, arena_printf(ev->a, "%s(x, axis = -1) reduces the last one", c->of->name), "%s of %s must name its axis", c->of->name, ev_shape(ev, x));
+        ev_error(ev, c->span, arena_printf(ev->a, "%s(x, axis = -1) reduces the last one", c->of->name),
+                 "%s of %s must name its axis", c->of->name, ev_shape(ev, x));
         return NULL;
     }
     if (!ev_axis(ev, &c->args[1], x, 0, &list, &axis)) return NULL;
@@ -92,14 +94,20 @@ static Value *max(Ev *ev, Call *c) {
 static Value *min(Ev *ev, Call *c) {
     Value **v = ARENA_ARRAY(ev->a, Value *, c->n_rest + 1);
     for (int i = 0; i < c->n_rest; i++) v[i] = c->rest[i].v;
-    if (c->n_rest == 1 && v[0]->kind == V_LIST) return members(ev, c, R_MIN, v[0]->list.items, v[0]->list.n, c->span);
+    if (c->n_rest == 1 && v[0]->kind == V_LIST)
+        return members(ev, c, R_MIN, v[0]->list.items, v[0]->list.n, c->span);
     if (c->n_rest == 1 && v[0]->kind != V_NUMBER) {
-        ev_error(ev, c->span, "-max(-x, axis) is the smallest along an axis", "min: expected numbers or a list, found %s", ev_describe(ev, v[0]));
+        ev_error(ev, c->span, "-max(-x, axis) is the smallest along an axis",
+                 "min: expected numbers or a list, found %s", ev_describe(ev, v[0]));
         return NULL;
     }
     return members(ev, c, R_MIN, v, c->n_rest, c->span);
 }
 
 const Builtin builtins_reduce[] = {
-    {"sum", "x axis? keep?", sum}, {"mean", "x axis? keep?", mean}, {"max", "x axis? keep?", max}, {"min", "*values", min}, {0},
+    {"sum", "x axis? keep?", sum},
+    {"mean", "x axis? keep?", mean},
+    {"max", "x axis? keep?", max},
+    {"min", "*values", min},
+    {0},
 };

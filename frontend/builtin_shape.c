@@ -2,7 +2,10 @@
 #include "frontend/value.h"
 #include <string.h>
 
-typedef struct { IrNode **v; int n, cap; } Nodes;
+typedef struct {
+    IrNode **v;
+    int n, cap;
+} Nodes;
 
 /* Lists are flattened, however deep. */
 static bool flatten(Ev *ev, const Call *c, const Value *v, Span at, Nodes *out) {
@@ -31,7 +34,8 @@ static bool inner_axis(Ev *ev, const Call *c, int i, const IrNode *x, double dfl
     if (!ev_axis(ev, &c->args[i], x, dflt, &list, axis)) return false;
     if (!list) return true;
     const char *hint = strcmp(c->of->name, "slice") == 0 ? "truncate(list, n) shortens a list" : NULL;
-    ev_error(ev, c->args[i].v ? c->args[i].span : c->span, hint, "%s doesn't work along a list: %s", c->of->name, ev_shape(ev, x));
+    ev_error(ev, c->args[i].v ? c->args[i].span : c->span, hint, "%s doesn't work along a list: %s",
+             c->of->name, ev_shape(ev, x));
     return false;
 }
 
@@ -54,7 +58,8 @@ static Value *stack(Ev *ev, Call *c) {
         bool same = t.rank == first.rank;
         for (int k = 0; same && k < t.rank; k++) same = t.dim[k] == first.dim[k];
         if (!same) {
-            ev_error(ev, c->span, NULL, "stack: shapes don't match: %s and %s", ev_shape(ev, parts.v[0]), ev_shape(ev, parts.v[i]));
+            ev_error(ev, c->span, NULL, "stack: shapes don't match: %s and %s", ev_shape(ev, parts.v[0]),
+                     ev_shape(ev, parts.v[i]));
             return NULL;
         }
         if (t.rank == IR_MAX_RANK) {
@@ -92,8 +97,10 @@ static bool new_sizes(Ev *ev, const Call *c, int64_t total, int64_t *dim, int *r
     for (int i = 0; fits && i < *rank; i++) {
         fits = ev_whole(sizes[i], &dim[i]) && (dim[i] >= 1 || (dim[i] == -1 && open < 0));
         if (!fits) break;
-        if (dim[i] == -1) open = i;
-        else if ((fits = dim[i] <= total)) known *= dim[i];
+        if (dim[i] == -1)
+            open = i;
+        else if ((fits = dim[i] <= total))
+            known *= dim[i];
         fits = fits && known <= total;
     }
     if (fits && open >= 0 && total % known == 0) known *= dim[open] = total / known;
@@ -105,11 +112,15 @@ static Value *reshape(Ev *ev, Call *c) {
     int64_t dim[IR_MAX_RANK];
     int rank = 0, errors = ev->d->errors;
     if (!x) return NULL;
-    if (new_sizes(ev, c, ir_type_size(x->type), dim, &rank)) return ev_tensor(ev, ev_reshape(ev, x, rank, dim));
+    if (new_sizes(ev, c, ir_type_size(x->type), dim, &rank))
+        return ev_tensor(ev, ev_reshape(ev, x, rank, dim));
     if (errors != ev->d->errors) return NULL;
     const char *text = "";
-    for (int i = 0; i < c->args[1].v->list.n && i < 8; i++) text = arena_printf(ev->a, "%s%s%s", text, i ? ", " : "", ev_describe(ev, c->args[1].v->list.items[i]));
-    ev_error(ev, c->args[1].span, NULL, "reshape: expected sizes for the %lld elements of %s (one may be -1), found [%s]",
+    for (int i = 0; i < c->args[1].v->list.n && i < 8; i++)
+        text =
+            arena_printf(ev->a, "%s%s%s", text, i ? ", " : "", ev_describe(ev, c->args[1].v->list.items[i]));
+    ev_error(ev, c->args[1].span, NULL,
+             "reshape: expected sizes for the %lld elements of %s (one may be -1), found [%s]",
              (long long)ir_type_size(x->type), ev_shape(ev, x), text);
     return NULL;
 }
@@ -122,7 +133,8 @@ static Value *transpose(Ev *ev, Call *c) {
     for (int i = 0; i < rank; i++) order[i] = i;
     if (!c->args[1].v) {
         if (rank < 2) {
-            ev_error(ev, c->args[0].span, NULL, "transpose: expected at least 2 dimensions, found %s", ev_shape(ev, x));
+            ev_error(ev, c->args[0].span, NULL, "transpose: expected at least 2 dimensions, found %s",
+                     ev_shape(ev, x));
             return NULL;
         }
         order[rank - 1] = rank - 2, order[rank - 2] = rank - 1;
@@ -137,7 +149,8 @@ static Value *transpose(Ev *ev, Call *c) {
             if (fits) seen |= 1u << k, order[i - ragged] = k - ragged;
         }
         if (!fits) {
-            ev_error(ev, c->args[1].span, NULL, "transpose: expected each axis of %s once%s", ev_shape(ev, x), ragged ? ", the list's (0) first" : "");
+            ev_error(ev, c->args[1].span, NULL, "transpose: expected each axis of %s once%s", ev_shape(ev, x),
+                     ragged ? ", the list's (0) first" : "");
             return NULL;
         }
     }
@@ -158,7 +171,8 @@ static Value *gather(Ev *ev, Call *c) {
     int64_t *indices = ARENA_ARRAY(ev->a, int64_t, n);
     for (int i = 0; i < n; i++)
         if (!ev_whole(at[i], &indices[i]) || indices[i] < 0 || indices[i] >= x->type.dim[axis]) {
-            ev_error(ev, c->args[1].span, NULL, "gather: expected indices from 0 to %lld, found %s", (long long)x->type.dim[axis] - 1, ev_number_text(ev, at[i]));
+            ev_error(ev, c->args[1].span, NULL, "gather: expected indices from 0 to %lld, found %s",
+                     (long long)x->type.dim[axis] - 1, ev_number_text(ev, at[i]));
             return NULL;
         }
     if (n == 0) {
@@ -175,7 +189,8 @@ static Value *tril(Ev *ev, Call *c) {
     IrType t = x->type;
     int64_t n = t.dim[t.rank - 1];
     if (t.rank < 2 || t.dim[t.rank - 2] != n || n < 2) {
-        ev_error(ev, c->args[0].span, NULL, "tril: expected a square matrix of at least 2 by 2, found %s", ev_shape(ev, x));
+        ev_error(ev, c->args[0].span, NULL, "tril: expected a square matrix of at least 2 by 2, found %s",
+                 ev_shape(ev, x));
         return NULL;
     }
     if (n > 2000 || !ev_step(ev, c->span, n * n / 16)) {
@@ -192,7 +207,12 @@ static Value *tril(Ev *ev, Call *c) {
 }
 
 const Builtin builtins_shape[] = {
-    {"concat", "*parts axis?", concat},  {"stack", "*parts", stack},     {"slice", "x begin end axis?", slice},
-    {"reshape", "x sizes", reshape},     {"transpose", "x order?", transpose}, {"gather", "x indices axis", gather},
-    {"tril", "x", tril},                 {0},
+    {"concat", "*parts axis?", concat},
+    {"stack", "*parts", stack},
+    {"slice", "x begin end axis?", slice},
+    {"reshape", "x sizes", reshape},
+    {"transpose", "x order?", transpose},
+    {"gather", "x indices axis", gather},
+    {"tril", "x", tril},
+    {0},
 };

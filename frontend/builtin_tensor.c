@@ -13,7 +13,8 @@ static Value *unary_or_number(Ev *ev, Call *c, IrOp op, double (*f)(double)) {
     if (c->args[0].v->kind != V_NUMBER) return unary(ev, c, op);
     double r = f(c->args[0].v->number);
     if (isfinite(r)) return ev_number(ev, r);
-    ev_error(ev, c->span, NULL, "%s of %s is not a finite number", c->of->name, ev_describe(ev, c->args[0].v));
+    ev_error(ev, c->span, NULL, "%s of %s is not a finite number", c->of->name,
+             ev_describe(ev, c->args[0].v));
     return NULL;
 }
 
@@ -43,7 +44,8 @@ static Value *clip(Ev *ev, Call *c) {
     double lo = 0, hi = 0;
     if (!arg_number(ev, c, 1, &lo) || !arg_number(ev, c, 2, &hi)) return NULL;
     if (lo > hi) {
-        ev_error(ev, c->span, NULL, "clip: expected lo <= hi, found %s and %s", ev_number_text(ev, lo), ev_number_text(ev, hi));
+        ev_error(ev, c->span, NULL, "clip: expected lo <= hi, found %s and %s", ev_number_text(ev, lo),
+                 ev_number_text(ev, hi));
         return NULL;
     }
     if (c->args[0].v->kind == V_NUMBER) return ev_number(ev, fmin(fmax(c->args[0].v->number, lo), hi));
@@ -90,7 +92,8 @@ static Value *batchnorm(Ev *ev, Call *c) {
     IrNode *x = arg_f32(ev, c, 0);
     if (!arg_range(ev, c, 5, 0, INFINITY, &eps) || !arg_range(ev, c, 6, 0, 1, &momentum) || !x) return NULL;
     if (x->type.live < LIVE_ROW) {
-        ev_error(ev, c->args[0].span, NULL, "expected a value that differs from row to row, found %s", ev_shape(ev, x));
+        ev_error(ev, c->args[0].span, NULL, "expected a value that differs from row to row, found %s",
+                 ev_shape(ev, x));
         return NULL;
     }
     IrNode *in[5] = {x};
@@ -100,9 +103,22 @@ static Value *batchnorm(Ev *ev, Call *c) {
 }
 
 const Builtin builtins_tensor[] = {
-    {"relu", "x", relu},         {"sigmoid", "x", sigmoid},   {"tanh", "x", tanh_},     {"softplus", "x", softplus},
-    {"erf", "x", erf_},          {"exp", "x", exp_},          {"log", "x", log_},       {"log1p", "x", log1p_},
-    {"sqrt", "x", sqrt_},        {"abs", "x", abs_},          {"square", "x", square},  {"stop_gradient", "x", stop_gradient},
-    {"leaky_relu", "x slope?", leaky_relu}, {"clip", "x lo hi", clip}, {"softmax", "x axis?", softmax},
-    {"dropout", "x rate", dropout}, {"_batchnorm", "x gamma beta mean variance eps momentum", batchnorm}, {0},
+    {"relu", "x", relu},
+    {"sigmoid", "x", sigmoid},
+    {"tanh", "x", tanh_},
+    {"softplus", "x", softplus},
+    {"erf", "x", erf_},
+    {"exp", "x", exp_},
+    {"log", "x", log_},
+    {"log1p", "x", log1p_},
+    {"sqrt", "x", sqrt_},
+    {"abs", "x", abs_},
+    {"square", "x", square},
+    {"stop_gradient", "x", stop_gradient},
+    {"leaky_relu", "x slope?", leaky_relu},
+    {"clip", "x lo hi", clip},
+    {"softmax", "x axis?", softmax},
+    {"dropout", "x rate", dropout},
+    {"_batchnorm", "x gamma beta mean variance eps momentum", batchnorm},
+    {0},
 };

@@ -7,7 +7,9 @@ static Value *length_of(Ev *ev, Call *c) {
     const Value *v = c->args[0].v;
     if (v->kind == V_LIST) return ev_number(ev, v->list.n);
     if (v->kind == V_STRING) return ev_number(ev, (double)v->string.n);
-    const char *hint = v->kind == V_COLUMN || v->kind == V_TENSOR ? "length(column) counts a row's list, width(x) and shape(x) tell sizes" : NULL;
+    const char *hint = v->kind == V_COLUMN || v->kind == V_TENSOR
+                           ? "length(column) counts a row's list, width(x) and shape(x) tell sizes"
+                           : NULL;
     ev_error(ev, c->args[0].span, hint, "len: expected a list or a string, found %s", ev_describe(ev, v));
     return NULL;
 }
@@ -26,8 +28,11 @@ static Value *range(Ev *ev, Call *c) {
 
 static Value *size(Ev *ev, Call *c) {
     const Value *v = c->args[0].v;
-    if (v->kind == V_TENSOR && v->tensor.node->type.elem == TY_ID) return ev_number(ev, (double)v->tensor.node->type.bound);
-    const char *hint = v->kind == V_LIST ? "len(list) counts a list" : v->kind == V_TENSOR ? "width(x) is the last size, shape(x) all of them" : NULL;
+    if (v->kind == V_TENSOR && v->tensor.node->type.elem == TY_ID)
+        return ev_number(ev, (double)v->tensor.node->type.bound);
+    const char *hint = v->kind == V_LIST     ? "len(list) counts a list"
+                       : v->kind == V_TENSOR ? "width(x) is the last size, shape(x) all of them"
+                                             : NULL;
     ev_error(ev, c->args[0].span, hint, "size: expected an id, found %s", ev_describe(ev, v));
     return NULL;
 }
@@ -73,6 +78,6 @@ static Value *shared(Ev *ev, Call *c) {
 }
 
 const Builtin builtins_value[] = {
-    {"len", "a", length_of}, {"range", "from to?", range}, {"size", "id", size}, {"width", "x", width},
+    {"len", "a", length_of}, {"range", "from to?", range}, {"size", "id", size},    {"width", "x", width},
     {"shape", "x", shape},   {"floor", "x", floor_of},     {"shared", "f", shared}, {0},
 };

@@ -16,13 +16,17 @@ static bool same_weight(const IrWeight *a, const IrWeight *b) {
 
 static const char *sizes_text(Ev *ev, const IrWeight *w) {
     const char *s = "";
-    for (int i = 0; i < w->rank; i++) s = arena_printf(ev->a, "%s%s%lld", s, i ? ", " : "", (long long)w->dim[i]);
+    for (int i = 0; i < w->rank; i++)
+        s = arena_printf(ev->a, "%s%s%lld", s, i ? ", " : "", (long long)w->dim[i]);
     return arena_printf(ev->a, "[%s]", s);
 }
 
-static int weight_of(const Value *v) { return v->kind == V_TABLE ? v->table.weight : (int)ir_attr_i(v->tensor.node, "w"); }
+static int weight_of(const Value *v) {
+    return v->kind == V_TABLE ? v->table.weight : (int)ir_attr_i(v->tensor.node, "w");
+}
 
-/* The weight that an earlier call of a running shared layer made at this very place; the innermost one counts. */
+/* The weight that an earlier call of a running shared layer made at this very place; the innermost one
+ * counts. */
 static Value *made_before(Ev *ev, const Call *c, const IrWeight *w, bool *wrong) {
     for (const Part *p = ev->part; p; p = p->up) {
         if (p->kind != PART_SHARED) continue;
@@ -33,7 +37,8 @@ static Value *made_before(Ev *ev, const Call *c, const IrWeight *w, bool *wrong)
             names_reuse(ev, old->name);
             return v;
         }
-        ev_error(ev, c->span, NULL, "weight '%s' of a shared layer has sizes %s in an earlier call, %s here", old->name, sizes_text(ev, old), sizes_text(ev, w));
+        ev_error(ev, c->span, NULL, "weight '%s' of a shared layer has sizes %s in an earlier call, %s here",
+                 old->name, sizes_text(ev, old), sizes_text(ev, w));
         *wrong = true;
         return NULL;
     }
@@ -77,7 +82,9 @@ Value *ev_make_weight(Ev *ev, const Call *c, IrWeight w, bool told, IrOptimizer 
 }
 
 static bool initial(Ev *ev, const Call *c, int i, IrWeight *w, bool *told) {
-    static const char *const words[] = {"zeros", "ones", "constant", "normal", "truncated_normal", "uniform", "glorot_uniform", "glorot_normal", "he_normal"};
+    static const char *const words[] = {
+        "zeros",   "ones",           "constant",      "normal",   "truncated_normal",
+        "uniform", "glorot_uniform", "glorot_normal", "he_normal"};
     const Value *v = c->args[i].v;
     *told = v != NULL && !(v->kind == V_WORD && v->word.by_default);
     if (!v) return true;
@@ -86,7 +93,8 @@ static bool initial(Ev *ev, const Call *c, int i, IrWeight *w, bool *told) {
     for (int k = 0; k < 9; k++)
         if (words[k] == text) w->init = (IrInit)k;
     w->init_arg = v->word.has_arg ? v->word.arg : 0;
-    bool needs = w->init == INIT_CONSTANT || w->init == INIT_NORMAL || w->init == INIT_TRUNCATED_NORMAL || w->init == INIT_UNIFORM;
+    bool needs = w->init == INIT_CONSTANT || w->init == INIT_NORMAL || w->init == INIT_TRUNCATED_NORMAL ||
+                 w->init == INIT_UNIFORM;
     if (!needs || v->word.has_arg) return true;
     ev_error(ev, c->args[i].span, NULL, "'%s' needs its number: %s(0.1)", text, text);
     return false;
@@ -103,7 +111,8 @@ static bool sizes(Ev *ev, const Call *c, IrWeight *w) {
     int64_t total = 1;
     for (int i = 0; i < n; i++) {
         if (!ev_whole(xs[i], &w->dim[i]) || w->dim[i] < 1) {
-            ev_error(ev, c->args[0].span, NULL, "weight: expected whole, positive sizes, found %s", ev_number_text(ev, xs[i]));
+            ev_error(ev, c->args[0].span, NULL, "weight: expected whole, positive sizes, found %s",
+                     ev_number_text(ev, xs[i]));
             return false;
         }
         if (w->dim[i] > MAX_ELEMENTS / total) {
@@ -126,13 +135,15 @@ static Value *weight(Ev *ev, Call *c) {
 static Value *table(Ev *ev, Call *c) {
     IrWeight w = {.init = INIT_TRUNCATED_NORMAL, .trainable = true, .table = true, .rank = 2};
     bool told;
-    if (!arg_whole(ev, c, 0, 1, MAX_ROWS, &w.dim[0]) || !arg_whole(ev, c, 1, 1, 1 << 20, &w.dim[1])) return NULL;
+    if (!arg_whole(ev, c, 0, 1, MAX_ROWS, &w.dim[0]) || !arg_whole(ev, c, 1, 1, 1 << 20, &w.dim[1]))
+        return NULL;
     w.init_arg = 1 / sqrt((double)w.dim[1]);
     if (!initial(ev, c, 2, &w, &told)) return NULL;
     IrOptimizer *own = NULL;
     const Value *o = c->args[3].v;
     if (o && o->kind != V_OPTIMIZER && o->kind != V_NONE) {
-        ev_error(ev, c->args[3].span, NULL, "table: expected an optimizer such as adagrad(lr = 0.1), found %s", ev_describe(ev, o));
+        ev_error(ev, c->args[3].span, NULL,
+                 "table: expected an optimizer such as adagrad(lr = 0.1), found %s", ev_describe(ev, o));
         return NULL;
     }
     if (o && o->kind == V_OPTIMIZER) own = (IrOptimizer *)&o->optimizer;
@@ -149,5 +160,8 @@ static Value *running(Ev *ev, Call *c) {
 }
 
 const Builtin builtins_weight[] = {
-    {"weight", "sizes init? trainable?", weight}, {"table", "rows dim init? optimizer?", table}, {"_running", "size start", running}, {0},
+    {"weight", "sizes init? trainable?", weight},
+    {"table", "rows dim init? optimizer?", table},
+    {"_running", "size start", running},
+    {0},
 };

@@ -3,8 +3,9 @@
 #include <string.h>
 #include <xxhash.h>
 
-static const Builtin *const tables[] = {builtins_value, builtins_feature, builtins_tensor, builtins_shape, builtins_reduce,
-                                        builtins_weight, builtins_loss, builtins_optimizer, builtins_later};
+static const Builtin *const tables[] = {builtins_value, builtins_feature,   builtins_tensor,
+                                        builtins_shape, builtins_reduce,    builtins_weight,
+                                        builtins_loss,  builtins_optimizer, builtins_later};
 
 static void bind_builtins(Ev *ev) {
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
@@ -30,8 +31,10 @@ static uint64_t digest(const Ev *ev) {
     for (int i = 0; i < ev->p->n_params; i++) {
         const IrParam *p = &ev->p->params[i];
         XXH3_64bits_update(state, p->name, strlen(p->name) + 1);
-        if (p->is_string) XXH3_64bits_update(state, p->str, strlen(p->str) + 1);
-        else XXH3_64bits_update(state, &p->num, sizeof p->num);
+        if (p->is_string)
+            XXH3_64bits_update(state, p->str, strlen(p->str) + 1);
+        else
+            XXH3_64bits_update(state, &p->num, sizeof p->num);
     }
     uint64_t h = XXH3_64bits_digest(state);
     XXH3_freeState(state);
@@ -50,9 +53,15 @@ static void start(Ev *ev, const char *path) {
     bind_builtins(ev);
 }
 
-IrProgram *frontend_compile(Arena *a, Diag *d, const char *path, const Define *defs, int n_defs, const char *library_dir) {
+IrProgram *frontend_compile(Arena *a, Diag *d, const char *path, const Define *defs, int n_defs,
+                            const char *library_dir) {
     Ev *ev = ARENA_NEW(a, Ev);
-    *ev = (Ev){.a = a, .d = d, .p = ir_program_new(a, d), .library_dir = library_dir, .defs = defs, .n_defs = n_defs};
+    *ev = (Ev){.a = a,
+               .d = d,
+               .p = ir_program_new(a, d),
+               .library_dir = library_dir,
+               .defs = defs,
+               .n_defs = n_defs};
     ev->stack_base = __builtin_frame_address(0);
     ev->def_used = ARENA_ARRAY(a, bool, n_defs + 1);
     start(ev, path);

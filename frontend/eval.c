@@ -52,7 +52,10 @@ static bool mentions(const AstStmt *st, const AstExpr *e) {
         for (int i = 0; i < st->unpack.n; i++)
             if (strcmp(st->unpack.names[i], e->name) == 0) return true;
         return false;
-    case EX_NUMBER: case EX_STRING: case EX_BOOL: case EX_NONE: return false;
+    case EX_NUMBER:
+    case EX_STRING:
+    case EX_BOOL:
+    case EX_NONE: return false;
     case EX_LIST:
         for (int i = 0; i < e->list.n; i++)
             if (mentions(st, e->list.items[i])) return true;
@@ -62,7 +65,8 @@ static bool mentions(const AstStmt *st, const AstExpr *e) {
             if (mentions(st, e->call.args[i].value)) return true;
         return mentions(st, e->call.callee);
     case EX_INDEX: return mentions(st, e->index.of) || mentions(st, e->index.at);
-    case EX_UNARY: case EX_BINARY: return mentions(st, e->op.a) || mentions(st, e->op.b);
+    case EX_UNARY:
+    case EX_BINARY: return mentions(st, e->op.a) || mentions(st, e->op.b);
     case EX_PIPE: return mentions(st, e->pipe.value) || mentions(st, e->pipe.into);
     case EX_COMPREHENSION: return true;
     }
@@ -82,7 +86,8 @@ static void unpack(Ev *ev, Scope *s, const AstStmt *st, bool top) {
         v = NULL;
     }
     for (int i = 0; i < n; i++)
-        scope_bind(ev, s, st->unpack.names[i], v ? v->list.items[i] : NULL, BIND_VALUE, st->unpack.spans[i], st);
+        scope_bind(ev, s, st->unpack.names[i], v ? v->list.items[i] : NULL, BIND_VALUE, st->unpack.spans[i],
+                   st);
 }
 
 /* ---- choice and repetition ---- */
@@ -92,7 +97,9 @@ static Flow branch(Ev *ev, Scope *s, const AstStmt *st, bool top, Value **return
     Value *v = ev_expr(ev, s, cond);
     if (!v) return FLOW_NEXT;
     if (v->kind != V_BOOL) {
-        const char *hint = v->kind == V_TENSOR ? "`if` chooses while the model is built; a row's choice is arithmetic, such as c * a + (1 - c) * b" : NULL;
+        const char *hint = v->kind == V_TENSOR ? "`if` chooses while the model is built; a row's choice is "
+                                                 "arithmetic, such as c * a + (1 - c) * b"
+                                               : NULL;
         ev_error(ev, cond->span, hint, "expected true or false, found %s", ev_describe(ev, v));
         return FLOW_NEXT;
     }
@@ -104,8 +111,8 @@ static Flow loop(Ev *ev, Scope *s, const AstStmt *st, bool top, Value **returned
     Value *v = ev_expr(ev, s, st->loop.in);
     if (!v) return FLOW_NEXT;
     if (v->kind != V_LIST) {
-        ev_error(ev, st->loop.in->span, v->kind == V_NUMBER ? "range(n) is the list 0 … n-1" : NULL, "expected a list, found %s",
-                 ev_describe(ev, v));
+        ev_error(ev, st->loop.in->span, v->kind == V_NUMBER ? "range(n) is the list 0 … n-1" : NULL,
+                 "expected a list, found %s", ev_describe(ev, v));
         return FLOW_NEXT;
     }
     for (int i = 0; i < v->list.n; i++) {
@@ -138,7 +145,8 @@ static void define_layer(Ev *ev, Scope *s, const AstStmt *st) {
     for (int i = 0; i < st->layer.n_params; i++)
         for (int k = 0; k < i; k++)
             if (strcmp(st->layer.params[i].name, st->layer.params[k].name) == 0)
-                ev_error(ev, st->layer.params[i].span, NULL, "layer '%s' has two arguments '%s'", st->name, st->layer.params[i].name);
+                ev_error(ev, st->layer.params[i].span, NULL, "layer '%s' has two arguments '%s'", st->name,
+                         st->layer.params[i].name);
     Value *v = ARENA_NEW(ev->a, Value);
     v->kind = V_LAYER;
     v->layer.decl = st;
@@ -158,7 +166,9 @@ static void model(Ev *ev, const AstStmt *st) {
 
 static void discard(Ev *ev, Scope *s, const AstStmt *st, bool top) {
     Value *v = ev_bound_value(ev, s, st->value, "", top);
-    if (v) ev_warn(ev, st->span, "bind it to a name, or begin the line with `loss`, `metric` or `predict`", "this value is never used");
+    if (v)
+        ev_warn(ev, st->span, "bind it to a name, or begin the line with `loss`, `metric` or `predict`",
+                "this value is never used");
 }
 
 /* Statements that only the file's top level may hold, loops and choices there included. */
@@ -179,7 +189,8 @@ static const char *top_level_word(AstStmtKind k) {
 }
 
 static bool of_main_file(AstStmtKind k) {
-    return k == ST_MODEL || k == ST_PREDICT || k == ST_LOSS || k == ST_METRIC || k == ST_OPTIMIZER || k == ST_TRAIN;
+    return k == ST_MODEL || k == ST_PREDICT || k == ST_LOSS || k == ST_METRIC || k == ST_OPTIMIZER ||
+           k == ST_TRAIN;
 }
 
 static bool allowed(Ev *ev, const AstStmt *st, bool top) {

@@ -6,8 +6,16 @@
 
 /* ---- what may be passed ---- */
 
-typedef struct { const char *name; bool optional, many; } Param;
-typedef struct { const char *what; /* "hash", for messages */ Param *params; int n; bool builtin; } Signature;
+typedef struct {
+    const char *name;
+    bool optional, many;
+} Param;
+typedef struct {
+    const char *what; /* "hash", for messages */
+    Param *params;
+    int n;
+    bool builtin;
+} Signature;
 
 static Signature *parse_params(Ev *ev, const char *what, const char *text) {
     Signature *sig = ARENA_NEW(ev->a, Signature);
@@ -36,16 +44,22 @@ static Signature layer_signature(Ev *ev, const AstStmt *decl) {
     Signature sig = {.what = decl->name, .n = decl->layer.n_params};
     sig.params = ARENA_ARRAY(ev->a, Param, sig.n + 1);
     for (int i = 0; i < sig.n; i++)
-        sig.params[i] = (Param){.name = decl->layer.params[i].name, .optional = decl->layer.params[i].initial != NULL};
+        sig.params[i] =
+            (Param){.name = decl->layer.params[i].name, .optional = decl->layer.params[i].initial != NULL};
     return sig;
 }
 
 /* ---- words ---- */
 
-static const char *const words_fn[] = {"xxh3", "farm64", NULL}, *const words_unknown[] = {"drop", "last", NULL},
-                  *const words_keep[] = {"first", "last", NULL}, *const words_kind[] = {"mean", "sum", "max", NULL},
-                  *const words_init[] = {"zeros", "ones", "glorot_uniform", "glorot_normal", "he_normal", "truncated_normal",
-                                         "normal", "constant", "uniform", NULL};
+static const char *const words_fn[] = {"xxh3", "farm64", NULL},
+                         *const words_unknown[] = {"drop", "last", NULL},
+                         *const words_keep[] = {"first", "last", NULL},
+                         *const words_kind[] = {"mean", "sum", "max", NULL},
+                         *const words_init[] = {"zeros",          "ones",
+                                                "glorot_uniform", "glorot_normal",
+                                                "he_normal",      "truncated_normal",
+                                                "normal",         "constant",
+                                                "uniform",        NULL};
 
 static const char *const *words_of(const char *param, bool builtin) {
     if (strcmp(param, "fn") == 0) return words_fn;
@@ -78,11 +92,13 @@ static Value *word_with_number(Ev *ev, Scope *s, const char *text, const AstExpr
     Value *x = ev_expr(ev, s, e->call.args[0].value);
     if (!x) return NULL;
     if (x->kind != V_NUMBER) {
-        ev_error(ev, e->call.args[0].value->span, NULL, "%s(…) takes one number, found %s", text, ev_describe(ev, x));
+        ev_error(ev, e->call.args[0].value->span, NULL, "%s(…) takes one number, found %s", text,
+                 ev_describe(ev, x));
         return NULL;
     }
     if (strcmp(text, "constant") != 0 && x->number <= 0) {
-        ev_error(ev, e->call.args[0].value->span, NULL, "%s(…) takes a positive number, found %s", text, ev_describe(ev, x));
+        ev_error(ev, e->call.args[0].value->span, NULL, "%s(…) takes a positive number, found %s", text,
+                 ev_describe(ev, x));
         return NULL;
     }
     Value *v = word(ev, text);
@@ -104,7 +120,8 @@ static bool take_word(Ev *ev, Scope *s, const char *param, bool builtin, const A
         if (scope_find(ev, s, e->name, true)) return false; /* a name that holds a word, as init = init */
         int n = 0;
         while (words[n]) n++;
-        ev_error(ev, e->span, diag_did_you_mean(ev->d, e->name, words, n), "unknown word '%s' for '%s'", e->name, param);
+        ev_error(ev, e->span, diag_did_you_mean(ev->d, e->name, words, n), "unknown word '%s' for '%s'",
+                 e->name, param);
         *out = NULL;
         return true;
     }
@@ -112,7 +129,8 @@ static bool take_word(Ev *ev, Scope *s, const char *param, bool builtin, const A
         const char *text = word_among(words, e->call.callee->name);
         if (!text) return false;
         bool takes = strstr("constant normal truncated_normal uniform", text) != NULL;
-        if (takes) *out = word_with_number(ev, s, text, e);
+        if (takes)
+            *out = word_with_number(ev, s, text, e);
         else {
             ev_error(ev, e->span, NULL, "'%s' takes no number", text);
             *out = NULL;
@@ -143,7 +161,7 @@ static bool unknown_argument(Ev *ev, const Signature *sig, const AstArg *a) {
     return false;
 }
 
-/* Which parameter each argument is for; -1 in `to` for those of a parameter that takes many. */
+/* Which parameter each argument is for. */
 static bool match(Ev *ev, const Signature *sig, const AstArg *args, int n, int *to) {
     bool *given = ARENA_ARRAY(ev->a, bool, sig->n + 1);
     int next = 0;
@@ -155,14 +173,18 @@ static bool match(Ev *ev, const Signature *sig, const AstArg *args, int n, int *
         } else {
             k = next;
             if (k >= sig->n) {
-                if (sig->n) ev_error(ev, args[i].value->span, NULL, "'%s' takes at most %d argument%s, found %d", sig->what, sig->n, sig->n == 1 ? "" : "s", n);
-                else ev_error(ev, args[i].value->span, NULL, "'%s' takes no arguments", sig->what);
+                if (sig->n)
+                    ev_error(ev, args[i].value->span, NULL, "'%s' takes at most %d argument%s, found %d",
+                             sig->what, sig->n, sig->n == 1 ? "" : "s", n);
+                else
+                    ev_error(ev, args[i].value->span, NULL, "'%s' takes no arguments", sig->what);
                 return false;
             }
             if (!sig->params[k].many) next++;
         }
         if (given[k] && !sig->params[k].many) {
-            ev_error(ev, args[i].name ? args[i].name_span : args[i].value->span, NULL, "argument '%s' is given twice", sig->params[k].name);
+            ev_error(ev, args[i].name ? args[i].name_span : args[i].value->span, NULL,
+                     "argument '%s' is given twice", sig->params[k].name);
             return false;
         }
         given[k] = true;
@@ -182,10 +204,14 @@ static bool all_there(Ev *ev, const Signature *sig, const int *to, int n, Span a
     return true;
 }
 
-typedef struct { Arg *args, *rest; int n_rest; } Bound;
+typedef struct {
+    Arg *args, *rest;
+    int n_rest;
+} Bound;
 
 /* False: an error was reported, or a value is poisoned. */
-static bool bind_args(Ev *ev, Scope *s, const Signature *sig, Span at, const AstArg *given, int n_given, const AstExpr *piped, Bound *out) {
+static bool bind_args(Ev *ev, Scope *s, const Signature *sig, Span at, const AstArg *given, int n_given,
+                      const AstExpr *piped, Bound *out) {
     int n = n_given + (piped != NULL);
     AstArg *args = ARENA_ARRAY(ev->a, AstArg, n + 1);
     if (piped) args[0] = (AstArg){.value = (AstExpr *)piped};
@@ -198,15 +224,19 @@ static bool bind_args(Ev *ev, Scope *s, const Signature *sig, Span at, const Ast
     for (int i = 0; i < n; i++) {
         const Param *p = &sig->params[to[i]];
         Arg a = {.span = args[i].value->span};
-        if (!take_word(ev, s, p->name, sig->builtin, args[i].value, &a.v)) a.v = ev_expr(ev, s, args[i].value);
+        if (!take_word(ev, s, p->name, sig->builtin, args[i].value, &a.v))
+            a.v = ev_expr(ev, s, args[i].value);
         whole &= a.v != NULL;
-        if (p->many) out->rest[out->n_rest++] = a;
-        else out->args[to[i]] = a;
+        if (p->many)
+            out->rest[out->n_rest++] = a;
+        else
+            out->args[to[i]] = a;
     }
     return whole;
 }
 
-bool ev_options(Ev *ev, Scope *s, const char *what, Span at, const char *params, const AstArg *args, int n, Arg *out) {
+bool ev_options(Ev *ev, Scope *s, const char *what, Span at, const char *params, const AstArg *args, int n,
+                Arg *out) {
     Signature *sig = parse_params(ev, what, params);
     Bound b = {0};
     if (!bind_args(ev, s, sig, at, args, n, NULL, &b)) return false;
@@ -241,14 +271,16 @@ static Value *run_body(Ev *ev, const AstStmt *decl, Scope *s) {
     if (decl->layer.expr) return ev_expr(ev, s, decl->layer.expr);
     Value *v = NULL;
     Flow flow = ev_block(ev, s, &decl->layer.body, false, &v);
-    if (flow == FLOW_NEXT) ev_error(ev, decl->name_span, NULL, "layer '%s' ends without `return`", decl->name);
+    if (flow == FLOW_NEXT)
+        ev_error(ev, decl->name_span, NULL, "layer '%s' ends without `return`", decl->name);
     return flow == FLOW_RETURN ? v : NULL;
 }
 
 static Value *run_layer(Ev *ev, const Value *layer, const AstExpr *site, const Bound *b, bool by_column) {
     const AstStmt *decl = layer->layer.decl;
     if (ev->depth >= MAX_DEPTH) {
-        ev_error(ev, site->span, "a layer that calls itself needs an `if` that ends it", "calls nest more than %d deep in layer '%s'", MAX_DEPTH, decl->name);
+        ev_error(ev, site->span, "a layer that calls itself needs an `if` that ends it",
+                 "calls nest more than %d deep in layer '%s'", MAX_DEPTH, decl->name);
         ev->stop = true;
         return NULL;
     }
@@ -277,12 +309,19 @@ static Value *run_layer(Ev *ev, const Value *layer, const AstExpr *site, const B
 }
 
 static Value *run_builtin(Ev *ev, Scope *s, const Builtin *builtin, const AstExpr *site, Bound *b) {
-    Call c = {.of = builtin, .site = site, .span = site->span, .args = b->args, .rest = b->rest, .n_rest = b->n_rest, .scope = s};
+    Call c = {.of = builtin,
+              .site = site,
+              .span = site->span,
+              .args = b->args,
+              .rest = b->rest,
+              .n_rest = b->n_rest,
+              .scope = s};
     ev_at(ev, site->span);
     return builtin->run(ev, &c);
 }
 
-Value *ev_call(Ev *ev, Scope *s, const AstExpr *site, const AstExpr *callee, const AstArg *args, int n_args, const AstExpr *piped) {
+Value *ev_call(Ev *ev, Scope *s, const AstExpr *site, const AstExpr *callee, const AstArg *args, int n_args,
+               const AstExpr *piped) {
     const Value *f = ev_expr(ev, s, callee);
     if (!f) return NULL;
     SharedLayer *shared = f->kind == V_SHARED ? f->shared : NULL;
@@ -291,13 +330,15 @@ Value *ev_call(Ev *ev, Scope *s, const AstExpr *site, const AstExpr *callee, con
         ev_error(ev, callee->span, NULL, "expected a layer to call, found %s", ev_describe(ev, f));
         return NULL;
     }
-    Signature sig = f->kind == V_LAYER ? layer_signature(ev, f->layer.decl) : *builtin_signature(ev, f->builtin);
+    Signature sig =
+        f->kind == V_LAYER ? layer_signature(ev, f->layer.decl) : *builtin_signature(ev, f->builtin);
     Bound b = {0};
     if (!bind_args(ev, s, &sig, site->span, args, n_args, piped, &b)) return NULL;
     /* Weights that the arguments make are the caller's; what the call itself makes from here on is shared. */
     Part *part = shared ? names_push(ev, PART_SHARED, shared->base, site, 0) : NULL;
     if (part) part->shared = shared;
-    Value *v = f->kind == V_LAYER ? run_layer(ev, f, site, &b, !shared) : run_builtin(ev, s, f->builtin, site, &b);
+    Value *v =
+        f->kind == V_LAYER ? run_layer(ev, f, site, &b, !shared) : run_builtin(ev, s, f->builtin, site, &b);
     if (part) names_pop(ev, part);
     return v;
 }

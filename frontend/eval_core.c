@@ -36,7 +36,8 @@ void ev_error(Ev *ev, Span at, const char *hint, const char *fmt, ...) {
     va_start(ap, fmt);
     const char *text = arena_vprintf(ev->a, fmt, ap);
     va_end(ap);
-    if (in_library(ev, at) && ev->here.library_layer) text = arena_printf(ev->a, "%s: %s", ev->here.library_layer, text);
+    if (in_library(ev, at) && ev->here.library_layer)
+        text = arena_printf(ev->a, "%s: %s", ev->here.library_layer, text);
     Span user = ev_user_span(ev, at);
     if (!said_before(ev, user, text)) {
         diag_error(ev->d, user, hint, "%s", text);
@@ -67,7 +68,8 @@ bool ev_step(Ev *ev, Span at, int64_t n) {
     if (ev->stop) return false;
     ev->steps += n;
     if (ev->steps > MAX_STEPS) {
-        ev_error(ev, at, "is there a recursion or a range that is longer than meant?", "the program runs for more than %d evaluation steps", MAX_STEPS);
+        ev_error(ev, at, "is there a recursion or a range that is longer than meant?",
+                 "the program runs for more than %d evaluation steps", MAX_STEPS);
         ev->stop = true;
     } else if (!stack_left(ev)) {
         ev_error(ev, at, NULL, "expressions and calls nest too deeply");

@@ -13,7 +13,11 @@ static Value *list(Ev *ev, Scope *s, const AstExpr *e) {
 
 /* ---- comprehensions ---- */
 
-typedef struct { Value **items; int n, cap; bool whole; } Collected;
+typedef struct {
+    Value **items;
+    int n, cap;
+    bool whole;
+} Collected;
 
 static bool holds(Ev *ev, Scope *s, const AstExpr *cond, Collected *out) {
     if (!cond) return true;
@@ -26,18 +30,23 @@ static bool holds(Ev *ev, Scope *s, const AstExpr *cond, Collected *out) {
     return v && v->kind == V_BOOL && v->boolean;
 }
 
-/* Each turn has a scope of its own, so the variable hides a column of its name and the layers made see their turn's. */
+/* Each turn has a scope of its own, so the variable hides a column of its name and the layers made see their
+ * turn's. */
 static void collect(Ev *ev, Scope *s, const AstExpr *e, int depth, Collected *out) {
     if (depth == e->comp.n_fors) {
         Value *v = ev_expr(ev, s, e->comp.value);
-        if (v) ARENA_PUSH(ev->a, out->items, out->n, out->cap, v);
-        else out->whole = false;
+        if (v)
+            ARENA_PUSH(ev->a, out->items, out->n, out->cap, v);
+        else
+            out->whole = false;
         return;
     }
     const AstFor *f = &e->comp.fors[depth];
     Value *in = ev_expr(ev, s, f->in);
     if (!in || in->kind != V_LIST) {
-        if (in) ev_error(ev, f->in->span, in->kind == V_NUMBER ? "range(n) is the list 0 … n-1" : NULL, "expected a list, found %s", ev_describe(ev, in));
+        if (in)
+            ev_error(ev, f->in->span, in->kind == V_NUMBER ? "range(n) is the list 0 … n-1" : NULL,
+                     "expected a list, found %s", ev_describe(ev, in));
         out->whole = false;
         return;
     }
@@ -69,12 +78,16 @@ static Value *item_at(Ev *ev, Scope *s, const AstExpr *e) {
     }
     int64_t i;
     if (at->kind != V_NUMBER || !ev_whole(at->number, &i)) {
-        ev_error(ev, e->index.at->span, NULL, "expected a whole number as index, found %s", ev_describe(ev, at));
+        ev_error(ev, e->index.at->span, NULL, "expected a whole number as index, found %s",
+                 ev_describe(ev, at));
         return NULL;
     }
     if (i < 0 || i >= of->list.n) {
-        if (of->list.n) ev_error(ev, e->index.at->span, NULL, "expected an index from 0 to %d, found %lld", of->list.n - 1, (long long)i);
-        else ev_error(ev, e->index.at->span, NULL, "index into an empty list");
+        if (of->list.n)
+            ev_error(ev, e->index.at->span, NULL, "expected an index from 0 to %d, found %lld",
+                     of->list.n - 1, (long long)i);
+        else
+            ev_error(ev, e->index.at->span, NULL, "index into an empty list");
         return NULL;
     }
     return of->list.items[i];
@@ -116,7 +129,8 @@ static Value *unary(Ev *ev, Scope *s, const AstExpr *e) {
 
 static Value *pipe(Ev *ev, Scope *s, const AstExpr *e) {
     const AstExpr *into = e->pipe.into;
-    if (into->kind == EX_CALL) return ev_call(ev, s, e, into->call.callee, into->call.args, into->call.n_args, e->pipe.value);
+    if (into->kind == EX_CALL)
+        return ev_call(ev, s, e, into->call.callee, into->call.args, into->call.n_args, e->pipe.value);
     return ev_call(ev, s, e, into, NULL, 0, e->pipe.value);
 }
 

@@ -1,5 +1,5 @@
-/* When all statements have run: what the model lacks, labels that leak, what no root needs, and which optimizer
- * trains which weight. */
+/* When all statements have run: what the model lacks, labels that leak, what no root needs, and which
+ * optimizer trains which weight. */
 #include "frontend/value.h"
 #include <string.h>
 
@@ -30,7 +30,8 @@ static void unknown_defines(Ev *ev) {
     for (int i = 0; i < ev->p->n_params; i++) names[i] = ev->p->params[i].name;
     for (int i = 0; i < ev->n_defs && !ev->import_failed; i++)
         if (!ev->def_used[i])
-            ev_error(ev, (Span){0}, diag_did_you_mean(ev->d, ev->defs[i].name, names, ev->p->n_params), "-D %s: the model has no such param", ev->defs[i].name);
+            ev_error(ev, (Span){0}, diag_did_you_mean(ev->d, ev->defs[i].name, names, ev->p->n_params),
+                     "-D %s: the model has no such param", ev->defs[i].name);
 }
 
 /* ---- pruning ---- */
@@ -54,7 +55,8 @@ static IrAttr *attr_of(IrNode *n, const char *key) { return (IrAttr *)ir_attr(n,
 /* Weights and vocabularies that no node names any more aren't made; the others move up. */
 static void drop_unused(Ev *ev, IrBody *b) {
     IrProgram *p = ev->p;
-    int *weight = ARENA_ARRAY(ev->a, int, p->n_weights + 1), *vocab = ARENA_ARRAY(ev->a, int, p->n_vocabs + 1);
+    int *weight = ARENA_ARRAY(ev->a, int, p->n_weights + 1),
+        *vocab = ARENA_ARRAY(ev->a, int, p->n_vocabs + 1);
     for (int i = 0; i < b->n; i++) {
         if (b->nodes[i]->op == OP_WEIGHT) weight[ir_attr_i(b->nodes[i], "w")] = 1;
         if (b->nodes[i]->op == OP_VOCAB) vocab[ir_attr_i(b->nodes[i], "vocab")] = 1;
@@ -75,7 +77,8 @@ static void drop_unused(Ev *ev, IrBody *b) {
     p->n_vocabs = m;
     for (int i = 0; i < b->n; i++) {
         if (b->nodes[i]->op == OP_WEIGHT) attr_of(b->nodes[i], "w")->i = weight[ir_attr_i(b->nodes[i], "w")];
-        if (b->nodes[i]->op == OP_VOCAB) attr_of(b->nodes[i], "vocab")->i = vocab[ir_attr_i(b->nodes[i], "vocab")];
+        if (b->nodes[i]->op == OP_VOCAB)
+            attr_of(b->nodes[i], "vocab")->i = vocab[ir_attr_i(b->nodes[i], "vocab")];
     }
 }
 
@@ -85,8 +88,13 @@ static void drop_unused(Ev *ev, IrBody *b) {
 static bool of_onehots(const IrNode *n) {
     switch (n->op) {
     case OP_ONEHOT: return true;
-    case OP_SEGSUM: case OP_SEGMEAN: case OP_NEG: return of_onehots(n->in[0]);
-    case OP_ADD: case OP_SUB: return ir_type_width(n->in[0]->type) == ir_type_width(n->in[1]->type) && of_onehots(n->in[0]) && of_onehots(n->in[1]);
+    case OP_SEGSUM:
+    case OP_SEGMEAN:
+    case OP_NEG: return of_onehots(n->in[0]);
+    case OP_ADD:
+    case OP_SUB:
+        return ir_type_width(n->in[0]->type) == ir_type_width(n->in[1]->type) && of_onehots(n->in[0]) &&
+               of_onehots(n->in[1]);
     default: return false;
     }
 }
@@ -94,15 +102,19 @@ static bool of_onehots(const IrNode *n) {
 static bool by_row(const IrNode *use, int operand) {
     if (operand != 1) return false;
     if (use->op == OP_EMBED) return true;
-    return use->op == OP_MATMUL && use->in[0]->type.rank == 1 && !ir_attr_i(use, "ta") && !ir_attr_i(use, "tb") && of_onehots(use->in[0]);
+    return use->op == OP_MATMUL && use->in[0]->type.rank == 1 && !ir_attr_i(use, "ta") &&
+           !ir_attr_i(use, "tb") && of_onehots(use->in[0]);
 }
 
-/* lazy: a table, or a weight all of whose uses are products with a one-hot. Decided here, before all passes. */
+/* lazy: a table, or a weight all of whose uses are products with a one-hot. Decided here, before all passes.
+ */
 static void decide_lazy(IrProgram *p, const IrBody *b) {
-    for (int i = 0; i < p->n_weights; i++) p->weights[i].lazy = p->weights[i].trainable && !p->weights[i].running && p->weights[i].rank == 2;
+    for (int i = 0; i < p->n_weights; i++)
+        p->weights[i].lazy = p->weights[i].trainable && !p->weights[i].running && p->weights[i].rank == 2;
     for (int i = 0; i < b->n; i++)
         for (int k = 0; k < b->nodes[i]->n_in; k++)
-            if (b->nodes[i]->in[k]->op == OP_WEIGHT && !by_row(b->nodes[i], k)) p->weights[ir_attr_i(b->nodes[i]->in[k], "w")].lazy = false;
+            if (b->nodes[i]->in[k]->op == OP_WEIGHT && !by_row(b->nodes[i], k))
+                p->weights[ir_attr_i(b->nodes[i]->in[k], "w")].lazy = false;
 }
 
 /* ---- optimizers ---- */
@@ -112,7 +124,8 @@ static bool covers(const char *target, const char *path) {
     return strncmp(path, target, n) == 0 && (path[n] == 0 || path[n] == '.');
 }
 
-/* Index of the statement for a weight: the longest target that covers it, else the one for everything, else -1. */
+/* Index of the statement for a weight: the longest target that covers it, else the one for everything, else
+ * -1. */
 static int choose(const IrProgram *p, const char *path) {
     int best = -1;
     size_t length = 0;
@@ -134,21 +147,26 @@ static void check_targets(Ev *ev, int o) {
     for (int t = 0; t < p->opts[o].n_targets; t++) {
         const char *target = p->opts[o].targets[t];
         bool found = false;
-        for (int w = 0; w < p->n_weights && !found; w++) found = p->weights[w].trainable && covers(target, p->weights[w].name);
+        for (int w = 0; w < p->n_weights && !found; w++)
+            found = p->weights[w].trainable && covers(target, p->weights[w].name);
         for (int other = 0; other < o; other++)
             for (int k = 0; k < p->opts[other].n_targets; k++)
                 if (strcmp(p->opts[other].targets[k], target) == 0)
-                    ev_error(ev, st->optimizer.targets[t]->span, NULL, "'%s' has an optimizer already", target);
+                    ev_error(ev, st->optimizer.targets[t]->span, NULL, "'%s' has an optimizer already",
+                             target);
         if (found) continue;
         const char **starts = NULL; /* beginnings of paths, which a target may be */
         int n = 0, cap = 0;
         for (int w = 0; w < p->n_weights; w++)
             for (const char *dot = p->weights[w].name; dot; dot = *dot ? strchr(dot + 1, '.') : NULL) {
                 const char *end = strchr(dot + 1, '.');
-                ARENA_PUSH(ev->a, starts, n, cap, end ? arena_strndup(ev->a, p->weights[w].name, (size_t)(end - p->weights[w].name)) : p->weights[w].name);
+                ARENA_PUSH(ev->a, starts, n, cap,
+                           end ? arena_strndup(ev->a, p->weights[w].name, (size_t)(end - p->weights[w].name))
+                               : p->weights[w].name);
                 if (!end) break;
             }
-        ev_error(ev, st->optimizer.targets[t]->span, diag_did_you_mean(ev->d, target, starts, n), "no weight is called '%s' or begins with '%s.'", target, target);
+        ev_error(ev, st->optimizer.targets[t]->span, diag_did_you_mean(ev->d, target, starts, n),
+                 "no weight is called '%s' or begins with '%s.'", target, target);
     }
 }
 

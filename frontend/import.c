@@ -45,7 +45,8 @@ static int ctr_file(const struct dirent *e) {
     return n > 4 && strcmp(e->d_name + n - 4, ".ctr") == 0;
 }
 
-/* All files of the library share one scope, above which only built-ins stand: no name of the user's gets in. */
+/* All files of the library share one scope, above which only built-ins stand: no name of the user's gets in.
+ */
 bool ev_load_library(Ev *ev) {
     struct dirent **names;
     int n = scandir(ev->library_dir, &names, ctr_file, alphasort), i;
@@ -103,8 +104,10 @@ void ev_import(Ev *ev, Scope *s, const AstStmt *st) {
         f = ev_open(ev, path, st->import.path_span, false);
         if (f) run_file(ev, f);
     }
-    if (f && f->scope) scope_import(ev, s, f->scope, st->span);
-    else ev->import_failed = true;
+    if (f && f->scope)
+        scope_import(ev, s, f->scope, st->span);
+    else
+        ev->import_failed = true;
 }
 
 /* ---- params ---- */
@@ -130,16 +133,21 @@ static Value *parse_define(Ev *ev, const Define *def, const Value *like, Span at
         bool plain = *text && !*end && isfinite(x) && !strpbrk(text, "xXpP \t\n");
         if (plain) return ev_number(ev, x);
     }
-    ev_error(ev, at, NULL, "-D %s=%s: expected %s, as the default is", def->name, text, like->kind == V_BOOL ? "true or false" : "a number");
+    ev_error(ev, at, NULL, "-D %s=%s: expected %s, as the default is", def->name, text,
+             like->kind == V_BOOL ? "true or false" : "a number");
     return NULL;
 }
 
-static const char *type_name(const Value *v) { return v->kind == V_NUMBER ? "a number" : v->kind == V_BOOL ? "true or false" : "a string"; }
+static const char *type_name(const Value *v) {
+    return v->kind == V_NUMBER ? "a number" : v->kind == V_BOOL ? "true or false" : "a string";
+}
 
 static void record(Ev *ev, const char *name, Value *v) {
     IrParam param = {.name = name, .is_string = v->kind == V_STRING};
-    if (v->kind == V_STRING) param.str = v->string.s;
-    else param.num = v->kind == V_BOOL ? v->boolean : v->number;
+    if (v->kind == V_STRING)
+        param.str = v->string.s;
+    else
+        param.num = v->kind == V_BOOL ? v->boolean : v->number;
     ARENA_PUSH(ev->a, ev->p->params, ev->p->n_params, ev->p->cap_params, param);
     strmap_put(ev->a, &ev->params, name, v);
 }
@@ -148,7 +156,8 @@ static void record(Ev *ev, const char *name, Value *v) {
 void ev_param(Ev *ev, Scope *s, const AstStmt *st) {
     Value *v = ev_bound_value(ev, s, st->value, st->name, true);
     if (v && v->kind != V_NUMBER && v->kind != V_BOOL && v->kind != V_STRING) {
-        ev_error(ev, st->value->span, NULL, "a param is a number, a string, true or false; found %s", ev_describe(ev, v));
+        ev_error(ev, st->value->span, NULL, "a param is a number, a string, true or false; found %s",
+                 ev_describe(ev, v));
         v = NULL;
     }
     if (v && v->kind == V_STRING && strlen(v->string.s) != v->string.n) {
@@ -158,12 +167,14 @@ void ev_param(Ev *ev, Scope *s, const AstStmt *st) {
     const Define *def = defined(ev, st->name);
     Value *earlier = scope_own(s, st->name) ? NULL : strmap_get(&ev->params, st->name);
     if (v && earlier && earlier->kind != v->kind) {
-        ev_error(ev, st->value->span, NULL, "param '%s' was set to %s before the import, but is %s here", st->name, type_name(earlier), type_name(v));
+        ev_error(ev, st->value->span, NULL, "param '%s' was set to %s before the import, but is %s here",
+                 st->name, type_name(earlier), type_name(v));
         v = NULL;
     } else if (v && earlier) {
         v = earlier;
     } else if (v && def) {
         v = parse_define(ev, def, v, st->name_span);
     }
-    if (scope_bind(ev, s, st->name, v, BIND_PARAM, st->name_span, st) && v && !earlier) record(ev, st->name, v);
+    if (scope_bind(ev, s, st->name, v, BIND_PARAM, st->name_span, st) && v && !earlier)
+        record(ev, st->name, v);
 }

@@ -1,10 +1,12 @@
-/* Paths: the names of weights. A path is what the top-level statement binds, then a part for each running layer
- * call and loop from outside in, then the name that the weight is bound to; equal neighbours are written once.
+/* Paths: the names of weights. A path is what the top-level statement binds, then a part for each running
+ * layer call and loop from outside in, then the name that the weight is bound to; equal neighbours are
+ * written once.
  *
- *   wide = sum([dense(onehot(hash(c, buckets)), 1) for c in [user_id, shop_id]])   →  wide.user_id.dense.kernel
+ *   wide = sum([dense(onehot(hash(c, buckets)), 1) for c in [user_id, shop_id]])   →
+ * wide.user_id.dense.kernel
  *
- * Two calls that would give equal paths are told apart by _1, _2 … behind the layer's part, and all weights of
- * one call get the same suffix. */
+ * Two calls that would give equal paths are told apart by _1, _2 … behind the layer's part, and all weights
+ * of one call get the same suffix. */
 #include "frontend/value.h"
 #include <string.h>
 #include <xxhash.h>
@@ -24,8 +26,10 @@ static int collect(Part *p, const char **texts, Part **parts, int cap) {
     int n = 0, m = 0;
     Part *top = NULL;
     for (; p && n < 512; p = p->up) {
-        if (p->kind == PART_TOP || p->kind == PART_SHARED) top = p;
-        else list[n++] = p;
+        if (p->kind == PART_TOP || p->kind == PART_SHARED)
+            top = p;
+        else
+            list[n++] = p;
         if (p->kind == PART_SHARED) break;
     }
     if (top) texts[m] = top->text, parts[m++] = top;
@@ -34,7 +38,11 @@ static int collect(Part *p, const char **texts, Part **parts, int cap) {
 }
 
 enum { MAX_PARTS = 513 };
-typedef struct { const char *before; /* up to and with the last layer's part */ const char *after; Part *layer; } Path;
+typedef struct {
+    const char *before; /* up to and with the last layer's part */
+    const char *after;
+    Part *layer;
+} Path;
 
 static Path current(Ev *ev) {
     const char *texts[MAX_PARTS];
@@ -81,7 +89,9 @@ const char *names_weight(Ev *ev) {
 void names_reuse(Ev *ev, const char *weight) {
     Path p = current(ev);
     size_t n = strlen(weight), after = strlen(p.after);
-    if (!p.layer || after + 1 >= n || strcmp(weight + n - after, p.after) != 0 || weight[n - after - 1] != '.') return;
+    if (!p.layer || after + 1 >= n || strcmp(weight + n - after, p.after) != 0 ||
+        weight[n - after - 1] != '.')
+        return;
     p.layer->path = arena_strndup(ev->a, weight, n - after - 1);
 }
 
@@ -112,7 +122,8 @@ const char *names_loop_text(Ev *ev, const Value *v, int turn) {
     if (!v || v->kind != V_STRING || v->string.n == 0) return arena_printf(ev->a, "%d", turn);
     char *text = arena_strndup(ev->a, v->string.s, v->string.n < 64 ? v->string.n : 64);
     for (char *c = text; *c; c++) {
-        bool plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') || *c == '_' || *c == '-';
+        bool plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
+                     *c == '_' || *c == '-';
         if (!plain) *c = '_';
     }
     return *text ? text : arena_printf(ev->a, "%d", turn);
@@ -122,6 +133,7 @@ const char *names_loop_text(Ev *ev, const Value *v, int turn) {
  * call, whatever columns it is given. */
 const char *names_shared_key(Ev *ev, const Part *from, const void *site) {
     const char *key = arena_printf(ev->a, "%p", site);
-    for (const Part *p = ev->part; p && p != from; p = p->up) key = arena_printf(ev->a, "%p:%d/%s", p->site, p->turn, key);
+    for (const Part *p = ev->part; p && p != from; p = p->up)
+        key = arena_printf(ev->a, "%p:%d/%s", p->site, p->turn, key);
     return key;
 }

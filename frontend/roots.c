@@ -2,7 +2,9 @@
 #include "frontend/value.h"
 #include <string.h>
 
-static bool row_scalar(const IrNode *n) { return n->type.elem == TY_F32 && n->type.rank == 1 && n->type.dim[0] == 1; }
+static bool row_scalar(const IrNode *n) {
+    return n->type.elem == TY_F32 && n->type.rank == 1 && n->type.dim[0] == 1;
+}
 
 void ev_predict(Ev *ev, Scope *s, const AstStmt *st) {
     Value *v = ev_bound_value(ev, s, st->value, st->name, true);
@@ -21,14 +23,16 @@ void ev_predict(Ev *ev, Scope *s, const AstStmt *st) {
         ev_op_attrs(ev, OP_PREDICT, n, 1, &attr);
     }
     ARENA_PUSH(ev->a, ev->predicts, ev->n_predicts, ev->cap_predicts, ((RootNote){n, st->value->span}));
-    if (scope_bind(ev, s, st->name, bound, BIND_PREDICTION, st->name_span, st)) scope_own(s, st->name)->decl->used = true;
+    if (scope_bind(ev, s, st->name, bound, BIND_PREDICTION, st->name_span, st))
+        scope_own(s, st->name)->decl->used = true;
 }
 
 void ev_loss(Ev *ev, Scope *s, const AstStmt *st) {
     Value *v = ev_bound_value(ev, s, st->value, "loss", true);
     IrNode *n = v ? ev_f32(ev, v, st->value->span, "loss") : NULL;
     if (n && (!row_scalar(n) || n->type.live > LIVE_ROW)) {
-        ev_error(ev, st->value->span, "mean(x, axis = …) or sum(x, axis = …) makes one number of it", "a loss is f32[1] a row, found %s", ev_shape(ev, n));
+        ev_error(ev, st->value->span, "mean(x, axis = …) or sum(x, axis = …) makes one number of it",
+                 "a loss is f32[1] a row, found %s", ev_shape(ev, n));
         n = NULL;
     }
     if (n) {
@@ -49,8 +53,10 @@ static const char *metric_kind(Ev *ev, const AstExpr *e) {
         if (strcmp(name, kinds[i]) == 0) return kinds[i];
     const char *hint = name ? diag_did_you_mean(ev->d, name, kinds, 5) : NULL;
     if (!hint) hint = "the metrics are auc, gauc, logloss, pcoc and accuracy";
-    if (name) ev_error(ev, e->call.callee->span, hint, "unknown metric '%s'", name);
-    else ev_error(ev, e->span, hint, "expected a metric such as auc(prediction, label)");
+    if (name)
+        ev_error(ev, e->call.callee->span, hint, "unknown metric '%s'", name);
+    else
+        ev_error(ev, e->span, hint, "expected a metric such as auc(prediction, label)");
     return NULL;
 }
 
@@ -64,7 +70,8 @@ static IrNode *scalar_of(Ev *ev, const Arg *a, const char *kind, const char *wha
 static IrNode *group(Ev *ev, const Arg *a, const char *kind) {
     const IrColumn *c = a->v->kind == V_COLUMN ? &ev->p->input.columns[a->v->column] : NULL;
     if (!c || c->is_list || (c->kind != COL_STRING && c->kind != COL_INT)) {
-        ev_error(ev, a->span, NULL, "%s: expected a string or int column as 'by', found %s", kind, ev_describe(ev, a->v));
+        ev_error(ev, a->span, NULL, "%s: expected a string or int column as 'by', found %s", kind,
+                 ev_describe(ev, a->v));
         return NULL;
     }
     ev_at(ev, a->span);
@@ -77,10 +84,13 @@ void ev_metric(Ev *ev, Scope *s, const AstStmt *st) {
     if (!kind) return;
     bool grouped = strcmp(kind, "gauc") == 0;
     Arg a[4] = {0};
-    if (!ev_options(ev, s, kind, e->span, grouped ? "p y by where?" : "p y where?", e->call.args, e->call.n_args, a)) return;
+    if (!ev_options(ev, s, kind, e->span, grouped ? "p y by where?" : "p y where?", e->call.args,
+                    e->call.n_args, a))
+        return;
     Arg by = grouped ? a[2] : (Arg){0}, where = grouped ? a[3] : a[2];
     if (a[0].v->kind != V_TENSOR || !a[0].v->tensor.prediction) {
-        ev_error(ev, a[0].span, "`predict NAME = …` makes one", "%s: expected the name of a prediction, found %s", kind, ev_describe(ev, a[0].v));
+        ev_error(ev, a[0].span, "`predict NAME = …` makes one",
+                 "%s: expected the name of a prediction, found %s", kind, ev_describe(ev, a[0].v));
         return;
     }
     IrNode *in[4] = {a[0].v->tensor.node, scalar_of(ev, &a[1], kind, "label")};
@@ -92,7 +102,8 @@ void ev_metric(Ev *ev, Scope *s, const AstStmt *st) {
         if (!in[i]) return;
     ev_at(ev, e->span);
     ev->b.name = NULL;
-    IrAttr attrs[] = {ir_as("kind", kind), ir_as("name", a[0].v->tensor.prediction), ir_ab("where", where.v != NULL), ir_ab("by", by.v != NULL)};
+    IrAttr attrs[] = {ir_as("kind", kind), ir_as("name", a[0].v->tensor.prediction),
+                      ir_ab("where", where.v != NULL), ir_ab("by", by.v != NULL)};
     ir_build(&ev->b, OP_METRIC, n, in, 4, attrs);
 }
 
@@ -109,7 +120,8 @@ void ev_optimizer(Ev *ev, Scope *s, const AstStmt *st) {
     const AstExpr *e = st->optimizer.kind;
     Value *v = ev_expr(ev, s, e);
     if (v && v->kind != V_OPTIMIZER) {
-        ev_error(ev, e->span, NULL, "expected an optimizer such as adam(lr = 0.001), found %s", ev_describe(ev, v));
+        ev_error(ev, e->span, NULL, "expected an optimizer such as adam(lr = 0.001), found %s",
+                 ev_describe(ev, v));
         v = NULL;
     }
     OptimizerStmt o = {.stmt = st, .failed = v == NULL};
@@ -125,7 +137,8 @@ void ev_optimizer(Ev *ev, Scope *s, const AstStmt *st) {
     o.optimizer.n_targets = n;
     for (int i = 0; n == 0 && i < ev->n_opts; i++) {
         if (ev->opts[i].stmt->optimizer.n_targets) continue;
-        ev_error(ev, st->span, "optimizer … for PATH takes a part of the weights", "a second `optimizer` for everything");
+        ev_error(ev, st->span, "optimizer … for PATH takes a part of the weights",
+                 "a second `optimizer` for everything");
         diag_note(ev->d, ev->opts[i].stmt->span, "the first one");
         return;
     }
@@ -141,7 +154,8 @@ static bool whole(Ev *ev, const Arg *a, const char *what, int64_t lo, int64_t hi
         *out = x;
         return true;
     }
-    ev_error(ev, a->span, NULL, "train: expected a whole number from %lld to %lld as '%s', found %s", (long long)lo, (long long)hi, what, ev_describe(ev, a->v));
+    ev_error(ev, a->span, NULL, "train: expected a whole number from %lld to %lld as '%s', found %s",
+             (long long)lo, (long long)hi, what, ev_describe(ev, a->v));
     return false;
 }
 
@@ -154,7 +168,9 @@ void ev_train(Ev *ev, Scope *s, const AstStmt *st) {
     ev->train_stmt = st;
     IrProgram *p = ev->p;
     Arg a[5] = {0};
-    if (!ev_options(ev, s, "train", st->span, "batch? epochs? steps? shuffle? seed?", st->train.args, st->train.n_args, a)) return;
+    if (!ev_options(ev, s, "train", st->span, "batch? epochs? steps? shuffle? seed?", st->train.args,
+                    st->train.n_args, a))
+        return;
     const int64_t most = (int64_t)1 << 53;
     whole(ev, &a[0], "batch", 1, 1 << 24, &p->batch);
     whole(ev, &a[1], "epochs", 1, most, &p->epochs);
@@ -167,10 +183,15 @@ void ev_train(Ev *ev, Scope *s, const AstStmt *st) {
 static const char *argument_text(Ev *ev, Scope *s, const AstArg *arg) {
     Value *v = ev_expr(ev, s, arg->value);
     if (!v) return NULL;
-    const char *text = v->kind == V_STRING ? v->string.s : v->kind == V_NUMBER || v->kind == V_BOOL ? ev_describe(ev, v) : NULL;
+    const char *text = v->kind == V_STRING                        ? v->string.s
+                       : v->kind == V_NUMBER || v->kind == V_BOOL ? ev_describe(ev, v)
+                                                                  : NULL;
     if (text && arg->name) return arena_printf(ev->a, "%s=%s", arg->name, text);
-    if (!text) ev_error(ev, arg->value->span, NULL, "expected a number, a string, true or false, found %s", ev_describe(ev, v));
-    else ev_error(ev, arg->value->span, NULL, "arguments of passes are named: name = value");
+    if (!text)
+        ev_error(ev, arg->value->span, NULL, "expected a number, a string, true or false, found %s",
+                 ev_describe(ev, v));
+    else
+        ev_error(ev, arg->value->span, NULL, "arguments of passes are named: name = value");
     return NULL;
 }
 
@@ -183,6 +204,7 @@ void ev_enable(Ev *ev, Scope *s, const AstStmt *st) {
         args = arena_printf(ev->a, "%s%s%s", args, i ? "," : "", text);
     }
     bool brackets = st->enable.n_args > 0;
-    const char *request = arena_printf(ev->a, "%c%s%s%s%s", st->enable.on ? '+' : '-', st->name, brackets ? "(" : "", args, brackets ? ")" : "");
+    const char *request = arena_printf(ev->a, "%c%s%s%s%s", st->enable.on ? '+' : '-', st->name,
+                                       brackets ? "(" : "", args, brackets ? ")" : "");
     ARENA_PUSH(ev->a, ev->p->requests, ev->p->n_requests, ev->p->cap_requests, request);
 }

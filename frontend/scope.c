@@ -75,9 +75,12 @@ static bool may_rebind(const Binding *old, BindKind kind) {
 
 static void refuse(Ev *ev, const Binding *old, const char *name, Span at, const void *place) {
     const char *hint = NULL;
-    if (old->kind == BIND_TABLE && old->decl->place == place) hint = "collect the tables of a loop in a list, or make each in a layer";
-    ev_error(ev, at, hint, "'%s' can't be bound again: it is %s %s", name, old->kind == BIND_AXIS ? "an" : "a", kind_name(old));
-    if (old->decl && old->decl->span.line && !ev->d->files[old->decl->span.file].library && old->decl->place != place)
+    if (old->kind == BIND_TABLE && old->decl->place == place)
+        hint = "collect the tables of a loop in a list, or make each in a layer";
+    ev_error(ev, at, hint, "'%s' can't be bound again: it is %s %s", name,
+             old->kind == BIND_AXIS ? "an" : "a", kind_name(old));
+    if (old->decl && old->decl->span.line && !ev->d->files[old->decl->span.file].library &&
+        old->decl->place != place)
         diag_note(ev->d, old->decl->span, "'%s' was bound here", name);
 }
 
@@ -103,12 +106,15 @@ void scope_import(Ev *ev, Scope *into, const Scope *from, Span at) {
         Binding *old = own(into, b->name, b->hash);
         if (old && (old->decl == b->decl || (old->kind == BIND_PARAM && b->kind == BIND_PARAM))) continue;
         if (old && !may_rebind(old, b->kind)) {
-            ev_error(ev, at, NULL, "the import brings in '%s', which is a %s here already", b->name, kind_name(old));
+            ev_error(ev, at, NULL, "the import brings in '%s', which is a %s here already", b->name,
+                     kind_name(old));
             if (old->decl->span.line) diag_note(ev->d, old->decl->span, "'%s' was bound here", b->name);
             continue;
         }
-        if (old) *old = *b;
-        else add(ev, into, *b);
+        if (old)
+            *old = *b;
+        else
+            add(ev, into, *b);
     }
 }
 
@@ -136,7 +142,12 @@ void scope_warn_unused(Ev *ev) {
         const Decl *d = ev->decls[i];
         if (d->used || d->span.file != ev->main_file || d->name[0] == '_') continue;
         switch (d->kind) {
-        case BIND_COLUMN: ev_warn(ev, d->span, ev->p->input.header ? "with a header it may be left out" : "declare it as skip if it only stands in the file", "column '%s' is never used", d->name); break;
+        case BIND_COLUMN:
+            ev_warn(ev, d->span,
+                    ev->p->input.header ? "with a header it may be left out"
+                                        : "declare it as skip if it only stands in the file",
+                    "column '%s' is never used", d->name);
+            break;
         case BIND_LAYER: ev_warn(ev, d->span, NULL, "layer '%s' is never used", d->name); break;
         case BIND_VALUE: ev_warn(ev, d->span, NULL, "value '%s' is never used", d->name); break;
         default: break;

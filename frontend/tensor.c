@@ -17,7 +17,8 @@ IrNode *ev_feature(Ev *ev, const Value *v, Span at, const char *what) {
         return NULL;
     }
     if (ev->p->input.columns[v->column].kind == COL_SKIP) {
-        ev_error(ev, at, NULL, "column '%s' is skipped, so it has no value", ev->p->input.columns[v->column].name);
+        ev_error(ev, at, NULL, "column '%s' is skipped, so it has no value",
+                 ev->p->input.columns[v->column].name);
         return NULL;
     }
     return ev_column_node(ev, v->column);
@@ -28,7 +29,8 @@ static IrNode *column_f32(Ev *ev, const Value *v, Span at) {
     IrNode *n = ev_feature(ev, v, at, "this");
     if (!n || n->type.elem == TY_F32) return n;
     if (n->type.elem == TY_INT) return ir_build1(&ev->b, OP_NUMBER, n);
-    ev_error(ev, at, "hash(column, buckets) or vocab(column, [values]) makes an id of it, embed(id, table) a vector",
+    ev_error(ev, at,
+             "hash(column, buckets) or vocab(column, [values]) makes an id of it, embed(id, table) a vector",
              "expected numbers, found %s", ev_describe(ev, v));
     return NULL;
 }
@@ -39,7 +41,8 @@ static IrNode *tensor_f32(Ev *ev, const Value *v, Span at) {
     case TY_F32: return n;
     case TY_INT: return ir_build1(&ev->b, OP_NUMBER, n);
     case TY_ID:
-        ev_error(ev, at, "embed(id, table) or onehot(id) makes numbers of it", "expected numbers, found %s", ev_describe(ev, v));
+        ev_error(ev, at, "embed(id, table) or onehot(id) makes numbers of it", "expected numbers, found %s",
+                 ev_describe(ev, v));
         return NULL;
     default: ev_error(ev, at, NULL, "expected numbers, found %s", ev_describe(ev, v)); return NULL;
     }
@@ -53,12 +56,14 @@ IrNode *ev_f32(Ev *ev, const Value *v, Span at, const char *what) {
     case V_COLUMN: return column_f32(ev, v, at);
     case V_TENSOR: return tensor_f32(ev, v, at);
     case V_TABLE:
-        ev_error(ev, at, "embed(id, table) takes its rows; weight([k, n]) makes a matrix", "a table is no tensor");
+        ev_error(ev, at, "embed(id, table) takes its rows; weight([k, n]) makes a matrix",
+                 "a table is no tensor");
         return NULL;
     default: break;
     }
     const char *hint = v->kind == V_LIST ? "concat, stack or sum make one tensor of a list" : NULL;
-    ev_error(ev, at, hint, "%s%sexpected a tensor, found %s", what ? what : "", what ? ": " : "", ev_describe(ev, v));
+    ev_error(ev, at, hint, "%s%sexpected a tensor, found %s", what ? what : "", what ? ": " : "",
+             ev_describe(ev, v));
     return NULL;
 }
 
@@ -81,15 +86,19 @@ IrNode *ev_reshape(Ev *ev, IrNode *x, int rank, const int64_t *dim) {
     return ev_op_attrs(ev, OP_RESHAPE, x, 1, &shape);
 }
 
-IrNode *ev_scale(Ev *ev, IrNode *x, double by) { return x ? ir_build2(&ev->b, OP_MUL, x, ir_const(&ev->b, by)) : NULL; }
+IrNode *ev_scale(Ev *ev, IrNode *x, double by) {
+    return x ? ir_build2(&ev->b, OP_MUL, x, ir_const(&ev->b, by)) : NULL;
+}
 
 /* ---- meeting shapes ---- */
 
 static bool lists_meet(Ev *ev, const IrNode *x, const IrNode *y, Span at) {
     if (!ev_is_list(x) || !ev_is_list(y) || x->type.axis == y->type.axis) return true;
     const IrAxis *a = &ev->p->axes[x->type.axis], *b = &ev->p->axes[y->type.axis];
-    const char *hint = !a->shared && !b->shared && a->kind == AXIS_LIST && b->kind == AXIS_LIST
-                           ? "columns whose lists are equally long in every row share an axis: list(…, axis = h)" : NULL;
+    const char *hint =
+        !a->shared && !b->shared && a->kind == AXIS_LIST && b->kind == AXIS_LIST
+            ? "columns whose lists are equally long in every row share an axis: list(…, axis = h)"
+            : NULL;
     ev_error(ev, at, hint, "two different lists meet: %s and %s", ev_shape(ev, x), ev_shape(ev, y));
     return false;
 }
@@ -114,7 +123,8 @@ IrNode *ev_concat(Ev *ev, IrNode **xs, int n, int axis, Span at, const char *wha
         bool fits = t.rank == first.rank;
         for (int k = 0; fits && k < t.rank; k++) fits = k == axis || t.dim[k] == first.dim[k];
         if (!fits) {
-            ev_error(ev, at, NULL, "%s: shapes don't match: %s and %s", what, ev_shape(ev, xs[0]), ev_shape(ev, xs[i]));
+            ev_error(ev, at, NULL, "%s: shapes don't match: %s and %s", what, ev_shape(ev, xs[0]),
+                     ev_shape(ev, xs[i]));
             return NULL;
         }
         if (list && !lists_meet(ev, list, xs[i], at)) return NULL;
@@ -165,24 +175,29 @@ bool ev_axis(Ev *ev, const Arg *arg, const IrNode *x, double dflt, bool *list, i
     double value = dflt;
     if (arg && arg->v) {
         const Value *v = arg->v;
-        int named = v->kind == V_AXIS ? v->axis : v->kind == V_COLUMN ? ev->p->input.columns[v->column].axis : -1;
+        int named = v->kind == V_AXIS     ? v->axis
+                    : v->kind == V_COLUMN ? ev->p->input.columns[v->column].axis
+                                          : -1;
         if (v->kind == V_AXIS || (v->kind == V_COLUMN && named >= 0)) {
-            int own = ragged ? x->type.axis : -1; /* a derived axis goes by the name of the list it came from */
+            int own =
+                ragged ? x->type.axis : -1; /* a derived axis goes by the name of the list it came from */
             while (own >= 0 && own != named) own = ev->p->axes[own].parent;
             if (own >= 0) return *list = true;
             ev_error(ev, arg->span, NULL, "%s doesn't run along %s", ev_shape(ev, x), ev_describe(ev, v));
             return false;
         }
         if (v->kind != V_NUMBER) {
-            ev_error(ev, arg->span, NULL, "expected an axis: a number, or a list's name; found %s", ev_describe(ev, v));
+            ev_error(ev, arg->span, NULL, "expected an axis: a number, or a list's name; found %s",
+                     ev_describe(ev, v));
             return false;
         }
         value = v->number;
     }
     int64_t k;
     if (!ev_whole(value, &k) || k < -rank || k >= rank) {
-        ev_error(ev, arg && arg->v ? arg->span : ev->b.span, NULL, "expected an axis from %d to %d of %s, found %s", -rank, rank - 1,
-                 ev_shape(ev, x), ev_number_text(ev, value));
+        ev_error(ev, arg && arg->v ? arg->span : ev->b.span, NULL,
+                 "expected an axis from %d to %d of %s, found %s", -rank, rank - 1, ev_shape(ev, x),
+                 ev_number_text(ev, value));
         return false;
     }
     if (k < 0) k += rank;

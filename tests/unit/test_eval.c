@@ -1,5 +1,5 @@
-/* The evaluator by golden files: tests/golden/frontend/NAME.ctr gives NAME.ir (or its warnings before it), and
- * tests/golden/errors/NAME.ctr gives the messages in NAME.err. A first line `# args: -D a=1` sets params.
+/* The evaluator by golden files: tests/golden/frontend/NAME.ctr gives NAME.ir (or its warnings before it),
+ * and tests/golden/errors/NAME.ctr gives the messages in NAME.err. A first line `# args: -D a=1` sets params.
  * CTRC_UPDATE_GOLDEN=1 writes the files anew, to be read before they are committed. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,13 @@
 
 /* ---- compiling one file ---- */
 
-typedef struct { Arena *a; Diag *d; IrProgram *p; char *messages; size_t n_messages; } Compiled;
+typedef struct {
+    Arena *a;
+    Diag *d;
+    IrProgram *p;
+    char *messages;
+    size_t n_messages;
+} Compiled;
 
 static int parse_args(Arena *a, const char *text, Define *defs, int cap) {
     const char *s = strstr(text, "# args:");
@@ -122,7 +128,8 @@ static void check_program(const char *path) {
     char *text = NULL;
     size_t n = 0;
     FILE *out = open_memstream(&text, &n);
-    for (const char *s = c.messages; *s; s += strcspn(s, "\n") + 1) fprintf(out, "# %.*s\n", (int)strcspn(s, "\n"), s);
+    for (const char *s = c.messages; *s; s += strcspn(s, "\n") + 1)
+        fprintf(out, "# %.*s\n", (int)strcspn(s, "\n"), s);
     if (c.p) ir_print(c.p, out);
     fclose(out);
     compare(path, ".ir", text);
@@ -208,11 +215,15 @@ static void limits_hold(void **state) {
     (void)state;
     stops("layer f(x) = f(x)\nz = f(a)", "calls nest more than 200 deep in layer 'f'");
     stops("layer f(x) = g(x)\nlayer g(x) { return f(x) + 1 }\nz = f(a)", "calls nest more than 200 deep");
-    stops("n = len([1 for i in range(1000) for j in range(1000) for k in range(1000)])", "more than 1000000 evaluation steps");
-    stops("layer two(n) { if n == 0 { return 0 } \n return two(n - 1) + two(n - 1) }\nz = two(60)", "more than 1000000 evaluation steps");
+    stops("n = len([1 for i in range(1000) for j in range(1000) for k in range(1000)])",
+          "more than 1000000 evaluation steps");
+    stops("layer two(n) { if n == 0 { return 0 } \n return two(n - 1) + two(n - 1) }\nz = two(60)",
+          "more than 1000000 evaluation steps");
     stops("s = \"0123456789\"\nfor i in range(40) { s = s ++ s }", "more than 1 GB");
     stops("s = [1]\nfor i in range(40) { s = s ++ s }", "more than");
-    stops("x = concat([a for i in range(1000)])\nfor i in range(100) { x = concat([x for k in range(1000)]) }", "");
+    stops(
+        "x = concat([a for i in range(1000)])\nfor i in range(100) { x = concat([x for k in range(1000)]) }",
+        "");
     stops("w = weight([1000000, 1000000, 1000000])", "more than 2^40 elements");
 }
 
