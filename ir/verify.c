@@ -5,10 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAX_DEPTH = 16 }; /* of regions */
+enum {
+    FIRST_STAMP = 0x5ea10000
+}; /* above the marks of nodes that stand in no body, and so were never cleared */
+
 typedef struct {
     IrProgram *p;
     const IrFunc *f;
     const IrPlaces *places;
+    int stamp; /* of the newest body: in the mark of its nodes that were checked */
     bool ok;
 } Verifier;
 
@@ -85,23 +91,23 @@ static bool sound_attr_kinds(Verifier *v, const IrNode *n) {
 
 static bool check_body(Verifier *v, const IrBody *b, const IrNode *region, int depth);
 
-/* n->mark of all nodes is 0 before the body that holds them is looked at, and 1 once they stand above. */
-static bool check_node(Verifier *v, const IrNode *n, const IrNode *region, int depth) {
+/* `stamp` is the body's: an operand that has it stands above, in the same body. */
+static bool check_node(Verifier *v, const IrNode *n, const IrNode *region, int stamp, int depth) {
     if ((unsigned)n->op >= OP_COUNT)
         return complain(v, ir_node_place(v->places, n), "%%%d: expected an op, found number %d", n->id,
-                        n->op),
+                        (int)n->op),
                false;
+    const IrOpInfo *info = &ir_ops[n->op];
+    bool of_rows = info->cls == CLASS_READ || n->op == OP_COLUMN;
+    if (region && (info->cls == CLASS_ROOT || info->cls == CLASS_UPD || of_rows))
+        return wrong_node(v, n, "doesn't stand in a region"), false;
     for (int i = 0; i < n->n_in; i++)
-        if (!n->in[i] || n->in[i]->mark != depth)
+        if (!n->in[i] || n->in[i]->mark != stamp)
             return wrong_node(v, n, "operand %d isn't defined above in the same body", i + 1), false;
+    if (n->op == OP_FUSED && !n->body) return wrong_node(v, n, "expected a body"), false;
+    if (n->op != OP_FUSED && n->body) return wrong_node(v, n, "expected no body"), false;
     const char *why = NULL;
     IrType inferred;
-    IrOpInfo info = ir_ops[n->op];
-    if (region &&
-        (info.cls == CLASS_ROOT || info.cls == CLASS_UPD || info.cls == CLASS_READ || n->op == OP_COLUMN))
-        return wrong_node(v, n, "doesn't stand in a region"), false;
-    if (n->op == OP_FUSED ? !n->body : n->body != NULL)
-        return wrong_node(v, n, n->body ? "has no body" : "expected a body"), false;
     if (!ir_check_form(v->p, n, &why)) return wrong_node(v, n, "%s", why), false;
     if (!sound_attr_kinds(v, n) || !sound_type(v, n)) return false;
     if (n->body && !check_body(v, n->body, n, depth + 1)) return false;
@@ -114,18 +120,25 @@ static bool check_node(Verifier *v, const IrNode *n, const IrNode *region, int d
 }
 
 static bool check_body(Verifier *v, const IrBody *b, const IrNode *region, int depth) {
-    if (depth > 64) return wrong_node(v, region, "regions nested too deep"), false;
-    for (int i = 0; i < b->n; i++)
-        if (!b->nodes[i]) return complain(v, (Span){0}, "func '%s' holds a missing node", v->f->name), false;
-    for (int i = 0; i < b->n; i++) b->nodes[i]->mark = 0;
-    bool ok = true;
-    for (int i = 0; ok && i < b->n; i++) {
+    if (depth > MAX_DEPTH) return wrong_node(v, region, "regions nested more than %d deep", MAX_DEPTH), false;
+    int stamp = ++v->stamp;
+    for (int i = 0; i < b->n; i++) {
         IrNode *n = b->nodes[i];
-        if (n->mark) return wrong_node(v, n, "stands in the body twice"), false;
-        ok = check_node(v, n, region, depth);
-        n->mark = depth;
+        if (!n) return complain(v, (Span){0}, "func '%s' holds a missing node", v->f->name), false;
+        if (n->mark > FIRST_STAMP) return wrong_node(v, n, "stands in the program twice"), false;
+        if (!check_node(v, n, region, stamp, depth)) return false;
+        n->mark = stamp;
     }
-    return ok;
+    return true;
+}
+
+/* Passes leave anything in marks. */
+static void clear_marks(const IrBody *b, int depth) {
+    for (int i = 0; i < b->n && depth <= MAX_DEPTH; i++) {
+        if (!b->nodes[i]) continue;
+        b->nodes[i]->mark = 0;
+        if (b->nodes[i]->body) clear_marks(b->nodes[i]->body, depth + 1);
+    }
 }
 
 /* ---- ids ---- */
@@ -137,31 +150,38 @@ static int count_nodes(const IrBody *b) {
     return n;
 }
 
-static int collect(const IrBody *b, const IrNode **out) {
-    int n = 0;
+typedef struct {
+    const IrNode *node;
+    int order; /* in the function */
+} Placed;
+
+static int collect(const IrBody *b, Placed *out, int n) {
     for (int i = 0; i < b->n; i++) {
-        out[n++] = b->nodes[i];
-        if (b->nodes[i]->body) n += collect(b->nodes[i]->body, out + n);
+        out[n] = (Placed){b->nodes[i], n};
+        n++;
+        if (b->nodes[i]->body) n = collect(b->nodes[i]->body, out, n);
     }
     return n;
 }
 
 static int by_id(const void *a, const void *b) {
-    int x = (*(const IrNode *const *)a)->id, y = (*(const IrNode *const *)b)->id;
-    return x < y ? -1 : x > y;
+    const Placed *x = a, *y = b;
+    if (x->node->id != y->node->id) return x->node->id < y->node->id ? -1 : 1;
+    return x->order - y->order;
 }
 
 static void check_ids(Verifier *v) {
     int n = count_nodes(&v->f->body);
-    const IrNode **nodes = ARENA_ARRAY(v->p->arena, const IrNode *, n);
-    collect(&v->f->body, nodes);
+    Placed *nodes = ARENA_ARRAY(v->p->arena, Placed, n);
+    collect(&v->f->body, nodes, 0);
     qsort(nodes, (size_t)n, sizeof *nodes, by_id);
-    for (int i = 0; i < n; i++)
-        if (nodes[i]->id < 0 || (i && nodes[i]->id == nodes[i - 1]->id)) {
-            wrong_node(v, nodes[i],
-                       nodes[i]->id < 0 ? "expected an id of at least 0" : "its id is used twice");
-            return;
-        }
+    for (int i = 0; i < n && v->ok; i++) {
+        const IrNode *x = nodes[i].node;
+        if (x->id < 0)
+            wrong_node(v, x, "expected an id of at least 0");
+        else if (i && x->id == nodes[i - 1].node->id)
+            wrong_node(v, x, "its id is used twice");
+    }
 }
 
 /* ---- roots ---- */
@@ -208,10 +228,11 @@ Span ir_node_place(const IrPlaces *places, const IrNode *n) {
 }
 
 bool ir_verify_funcs(IrProgram *p, const IrPlaces *places) {
-    Verifier v = {.p = p, .places = places, .ok = true};
+    Verifier v = {.p = p, .places = places, .stamp = FIRST_STAMP, .ok = true};
+    for (int i = 0; i < p->n_funcs; i++) clear_marks(&p->funcs[i]->body, 0);
     for (int i = 0; i < p->n_funcs; i++) {
         v.f = p->funcs[i];
-        if (!check_body(&v, &v.f->body, NULL, 1)) continue;
+        if (!check_body(&v, &v.f->body, NULL, 0)) continue;
         check_ids(&v);
         check_roots(&v);
         if (v.ok && !ir_verify_plan(p, v.f, places)) v.ok = false;
