@@ -131,7 +131,7 @@ static bool whole(Context *c, const char *name, const char *v, uint64_t lo, uint
     return true;
 }
 static bool take_rows(Context *c, const char *v) {
-    uint64_t n;
+    uint64_t n = 0;
     if (!whole(c, "--rows", v, 1, 1000000000000, &n)) return false;
     c->o->rows = (int64_t)n;
     return true;
