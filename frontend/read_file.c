@@ -28,7 +28,7 @@ const char *frontend_read_file(Arena *a, Diag *d, const char *path, size_t *size
     if (fstat(fd, &st) != 0)
         result = fail(d, path, strerror(errno));
     else if (S_ISDIR(st.st_mode))
-        result = fail(d, path, "expected a file, found a directory");
+        result = fail(d, path, "it is a directory");
     else if (S_ISREG(st.st_mode) && st.st_size > LIMIT)
         result = too_large(a, d, path, st.st_size);
     else {

@@ -261,7 +261,7 @@ static void files(void **state) {
     char dir[] = "/tmp/ctrc-read-XXXXXX", path[64];
     assert_non_null(mkdtemp(dir));
     char *m = read_error(dir);
-    assert_non_null(strstr(m, "expected a file, found a directory"));
+    assert_non_null(strstr(m, "it is a directory"));
     free(m);
     snprintf(path, sizeof path, "%s/none", dir);
     m = read_error(path);
