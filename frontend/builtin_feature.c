@@ -1,7 +1,5 @@
 /* Features: what the reader stage makes of columns, and lookups by id. */
 #include "frontend/value.h"
-#include <limits.h>
-#include <math.h>
 #include <string.h>
 
 #define MAX_IDS 4294967295LL /* ids are 32 bits wide, one value means "no id" */
@@ -17,11 +15,9 @@ static Value *expected(Ev *ev, const Call *c, int i, const char *hint, const cha
 /* A string or int column, as it is or truncated. */
 static IrNode *words_of(Ev *ev, const Call *c, int i) {
     const Value *v = c->args[i].v;
-    if (v->kind == V_COLUMN || v->kind == V_TENSOR) {
-        IrNode *n = v->kind == V_TENSOR ? v->tensor.node : ev_feature(ev, v, c->args[i].span, c->of->name);
-        if (!n) return NULL;
-        if (n->type.elem == TY_STR || n->type.elem == TY_INT) return n;
-    }
+    IrNode *n;
+    if (!ev_node(ev, v, c->args[i].span, &n)) return NULL;
+    if (n && (n->type.elem == TY_STR || n->type.elem == TY_INT)) return n;
     const char *hint = NULL;
     if (v->kind == V_COLUMN && ev->p->input.columns[v->column].kind == COL_FLOAT)
         hint = "bucketize(column, [bounds]) makes an id of a float";
@@ -172,10 +168,8 @@ static Value *bucketize(Ev *ev, Call *c) {
     double *bounds;
     int n;
     const Value *v = c->args[0].v;
-    IrNode *x = v->kind == V_COLUMN   ? ev_feature(ev, v, c->args[0].span, "bucketize")
-                : v->kind == V_TENSOR ? v->tensor.node
-                                      : NULL;
-    if (v->kind == V_COLUMN && !x) return NULL;
+    IrNode *x;
+    if (!ev_node(ev, v, c->args[0].span, &x)) return NULL;
     bool fits = x && of_reader(x) && (x->type.elem == TY_INT || x->type.elem == TY_F32) &&
                 !(x->op == OP_COLUMN && ev_is_label(ev, x));
     if (!fits)
@@ -185,12 +179,12 @@ static Value *bucketize(Ev *ev, Call *c) {
                             : NULL,
                         "a float or int column");
     if (!arg_numbers(ev, c, 1, &bounds, &n)) return NULL;
-    for (int i = 0; i < n; i++)
-        if (!isfinite(bounds[i]) || (i && bounds[i] <= bounds[i - 1])) {
-            ev_error(ev, c->args[1].span, NULL, "bucketize: expected rising bounds, found %s after %s",
-                     ev_number_text(ev, bounds[i]), i ? ev_number_text(ev, bounds[i - 1]) : "nothing");
-            return NULL;
-        }
+    for (int i = 1; i < n; i++) {
+        if (bounds[i] > bounds[i - 1]) continue;
+        ev_error(ev, c->args[1].span, NULL, "bucketize: expected rising bounds, found %s after %s",
+                 ev_number_text(ev, bounds[i]), ev_number_text(ev, bounds[i - 1]));
+        return NULL;
+    }
     IrAttr attr = ir_afl(ev->a, "bounds", bounds, n);
     return ev_tensor(ev, ev_op_attrs(ev, OP_BUCKETIZE, x, 1, &attr));
 }
@@ -198,10 +192,8 @@ static Value *bucketize(Ev *ev, Call *c) {
 static Value *identity(Ev *ev, Call *c) {
     int64_t n = 0;
     const Value *v = c->args[0].v;
-    IrNode *x = v->kind == V_COLUMN   ? ev_feature(ev, v, c->args[0].span, "identity")
-                : v->kind == V_TENSOR ? v->tensor.node
-                                      : NULL;
-    if (v->kind == V_COLUMN && !x) return NULL;
+    IrNode *x;
+    if (!ev_node(ev, v, c->args[0].span, &x)) return NULL;
     if (!x || x->type.elem != TY_INT) return expected(ev, c, 0, NULL, "an int column");
     if (!arg_whole(ev, c, 1, 1, MAX_IDS, &n)) return NULL;
     IrAttr attr = ir_ai("n", n);
@@ -218,10 +210,8 @@ static Value *cross(Ev *ev, Call *c) {
     IrNode *ragged = NULL;
     for (int i = 0; i < list->list.n; i++) {
         const Value *v = list->list.items[i];
-        IrNode *n = v->kind == V_COLUMN   ? ev_feature(ev, v, c->args[0].span, "cross")
-                    : v->kind == V_TENSOR ? v->tensor.node
-                                          : NULL;
-        if (v->kind == V_COLUMN && !n) return NULL;
+        IrNode *n;
+        if (!ev_node(ev, v, c->args[0].span, &n)) return NULL;
         if (!n || n->type.elem == TY_F32) {
             ev_error(ev, c->args[0].span, n ? "bucketize(column, [bounds]) makes an id of a float" : NULL,
                      "cross: expected string or int columns or ids, found %s", ev_describe(ev, v));
@@ -279,10 +269,8 @@ static Value *pool(Ev *ev, Call *c) {
 
 static IrNode *list_of(Ev *ev, const Call *c, int i) {
     const Value *v = c->args[i].v;
-    IrNode *n = v->kind == V_COLUMN   ? ev_feature(ev, v, c->args[i].span, c->of->name)
-                : v->kind == V_TENSOR ? v->tensor.node
-                                      : NULL;
-    if (v->kind == V_COLUMN && !n) return NULL;
+    IrNode *n;
+    if (!ev_node(ev, v, c->args[i].span, &n)) return NULL;
     if (n && ev_is_list(n)) return n;
     expected(ev, c, i, v->kind == V_LIST ? "len(a) counts a list of the program" : NULL,
              "a list column or what is made of one");

@@ -10,24 +10,20 @@ IrNode *ev_column_node(Ev *ev, int column) {
     return ev->columns[column] = ir_build(&ev->b, OP_COLUMN, 0, NULL, 1, &attr);
 }
 
-IrNode *ev_feature(Ev *ev, const Value *v, Span at, const char *what) {
-    if (v->kind == V_TENSOR) return v->tensor.node;
-    if (v->kind != V_COLUMN) {
-        ev_error(ev, at, NULL, "%s takes a column, found %s", what, ev_describe(ev, v));
-        return NULL;
-    }
-    if (ev->p->input.columns[v->column].kind == COL_SKIP) {
-        ev_error(ev, at, NULL, "column '%s' is skipped, so it has no value",
-                 ev->p->input.columns[v->column].name);
-        return NULL;
-    }
-    return ev_column_node(ev, v->column);
+bool ev_node(Ev *ev, const Value *v, Span at, IrNode **out) {
+    *out = v->kind == V_TENSOR ? v->tensor.node : NULL;
+    if (v->kind != V_COLUMN) return true;
+    const IrColumn *c = &ev->p->input.columns[v->column];
+    if (c->kind != COL_SKIP) return (*out = ev_column_node(ev, v->column)) != NULL;
+    ev_error(ev, at, NULL, "column '%s' is skipped, so it has no value", c->name);
+    return false;
 }
 
 /* A float or label column is f32 as it is, an int column becomes it. */
 static IrNode *column_f32(Ev *ev, const Value *v, Span at) {
-    IrNode *n = ev_feature(ev, v, at, "this");
-    if (!n || n->type.elem == TY_F32) return n;
+    IrNode *n;
+    if (!ev_node(ev, v, at, &n)) return NULL;
+    if (n->type.elem == TY_F32) return n;
     if (n->type.elem == TY_INT) return ir_build1(&ev->b, OP_NUMBER, n);
     ev_error(ev, at,
              "hash(column, buckets) or vocab(column, [values]) makes an id of it, embed(id, table) a vector",

@@ -290,8 +290,8 @@ int64_t names_key(Ev *ev, const char *what); /* a number from the path, for drop
 IrNode *ev_column_node(Ev *ev, int column);
 IrNode *ev_f32(Ev *ev, const Value *v, Span at,
                const char *what); /* number, column, weight, tensor → f32 node */
-IrNode *ev_feature(Ev *ev, const Value *v, Span at,
-                   const char *what); /* a column's or id's reader-stage node */
+/* *out: the node of a tensor, or of a column as the reader gives it; NULL for other values. False: an error. */
+bool ev_node(Ev *ev, const Value *v, Span at, IrNode **out);
 IrNode *ev_elementwise(Ev *ev, IrOp op, IrNode *x, IrNode *y, Span at);
 IrNode *ev_unary_op(Ev *ev, IrOp op, IrNode *x);
 IrNode *ev_op_attrs(Ev *ev, IrOp op, IrNode *x, int n, const IrAttr *attrs);

@@ -227,12 +227,39 @@ static void limits_hold(void **state) {
     stops("w = weight([1000000, 1000000, 1000000])", "more than 2^40 elements");
 }
 
+/* Calls and expressions may each be as high as they are allowed; together they would need too much stack. */
+static void the_stack_holds(void **state) {
+    (void)state;
+    char text[8192] = HEAD "layer f(x, n) { if n == 0 { return x } else { return f(x, n - 1)";
+    for (int i = 0; i < 950; i++) strcat(text, " + 1");
+    strcat(text, " } }\nz = f(a, 190)\n" TAIL);
+    Compiled c = compile_text(text);
+    if (c.p == NULL) assert_non_null(strstr(c.messages, "expressions and calls nest too deeply"));
+    release(&c);
+}
+
+static void a_missing_library_is_named(void **state) {
+    (void)state;
+    Arena *a = arena_new();
+    char *messages = NULL;
+    size_t n = 0;
+    FILE *out = open_memstream(&messages, &n);
+    Diag *d = diag_new(a, out);
+    assert_null(frontend_compile(a, d, CTRC_SOURCE_DIR "/models/bank.ctr", NULL, 0, "/nonexistent"));
+    fclose(out);
+    assert_string_equal(messages, "error: no layer library in '/nonexistent'\n");
+    free(messages);
+    arena_free(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(programs_give_the_expected_ir),
         cmocka_unit_test(mistakes_give_the_expected_messages),
         cmocka_unit_test(models_compile),
         cmocka_unit_test(limits_hold),
+        cmocka_unit_test(the_stack_holds),
+        cmocka_unit_test(a_missing_library_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
