@@ -11,12 +11,12 @@
  * (tests/golden/passes/simplify/basics.*)
  *
  * Only identities that hold for every float are used: nothing is reassociated, 0 * x stays, and x + 0 goes
- * only where x can't be -0. Two equal dropouts have equal keys, so they are one; a batchnorm is never merged
+ * only where x can't be -0 (or where the 0 is the padding of a part, whose sign is nobody's). Two equal dropouts have equal keys, so they are one; a batchnorm is never merged
  * with its equal, since each moves the running statistics once. */
 #include "passes/simplify.h"
 #include <math.h>
 
-/* ---- identities ---- */
+/* ---- identities of elementwise ops ---- */
 
 /* Can't be -0, so that x + 0 is x. */
 static bool never_minus_zero(const IrNode *x) {
@@ -28,8 +28,32 @@ static bool never_minus_zero(const IrNode *x) {
     }
 }
 
+/* Would an elementwise op of values of types a and b have type t? (They can meet; the question is how far they
+ * stretch each other.) */
+static bool stretch_to(IrType a, IrType b, IrType t) {
+    if ((a.rank > b.rank ? a.rank : b.rank) != t.rank || (a.live > b.live ? a.live : b.live) != t.live) return false;
+    for (int i = 1; i <= t.rank; i++) {
+        int64_t da = i <= a.rank ? a.dim[a.rank - i] : 1, db = i <= b.rank ? b.dim[b.rank - i] : 1;
+        if ((da > db ? da : db) != t.dim[t.rank - i]) return false;
+    }
+    return true;
+}
+
+/* Elementwise ops stretch operands themselves: a broadcast that the other operand makes needless goes. */
+static IrNode *without_broadcast(PassRewrite *rw, IrNode *n) {
+    for (int i = 0; n->n_in == 2 && i < 2; i++) {
+        if (n->in[i]->op != OP_BROADCAST) continue;
+        IrNode *in[2] = {n->in[0], n->in[1]};
+        in[i] = n->in[i]->in[0];
+        if (stretch_to(in[0]->type, in[1]->type, n->type)) return ir_build(&rw->b, n->op, 2, in, n->n_attrs, n->attrs);
+    }
+    return n;
+}
+
 static IrNode *elementwise(PassRewrite *rw, IrNode *n) {
     IrNode *x = n->in[0], *y = n->n_in > 1 ? n->in[1] : NULL;
+    IrNode *lighter = without_broadcast(rw, n);
+    if (lighter != n) return lighter;
     bool x_fits = ir_type_eq(x->type, n->type), y_fits = y && ir_type_eq(y->type, n->type);
     switch (n->op) {
     case OP_MUL:
@@ -42,61 +66,12 @@ static IrNode *elementwise(PassRewrite *rw, IrNode *n) {
     case OP_SUB: return x_fits && pass_is_const(y, 0) && !signbit(ir_attr(y, "value")->flist.v[0]) ? x : n;
     case OP_ADD:
         if (x_fits && pass_is_const(y, 0) && never_minus_zero(x)) return x;
-        return y_fits && pass_is_const(x, 0) && never_minus_zero(y) ? y : n;
+        if (y_fits && pass_is_const(x, 0) && never_minus_zero(y)) return y;
+        return pass_simplify_pads(rw, n);
     case OP_NEG: return x->op == OP_NEG ? x->in[0] : n;
     case OP_RELU: case OP_ABS: return x->op == n->op ? x : n;
     case OP_DROPOUT: return ir_attr_f(n, "rate") == 0 ? x : n;
     default: return n;
-    }
-}
-
-static bool in_order(const IrAttr *order) {
-    for (int i = 0; i < order->ilist.n; i++)
-        if (order->ilist.v[i] != i) return false;
-    return true;
-}
-
-static IrNode *transpose(PassRewrite *rw, IrNode *n) {
-    const IrAttr *outer = ir_attr(n, "order");
-    if (in_order(outer)) return n->in[0];
-    if (n->in[0]->op != OP_TRANSPOSE) return n;
-    const IrAttr *inner = ir_attr(n->in[0], "order");
-    int64_t order[IR_MAX_RANK];
-    for (int i = 0; i < outer->ilist.n; i++) order[i] = inner->ilist.v[outer->ilist.v[i]];
-    IrAttr a = ir_ail(rw->p->arena, "order", order, outer->ilist.n);
-    return ir_build(&rw->b, OP_TRANSPOSE, 1, n->in[0]->in, 1, &a);
-}
-
-/* A slice of a concat or pad that is just what went in there. */
-static IrNode *slice(IrNode *n) {
-    IrNode *x = n->in[0];
-    int axis = (int)ir_attr_i(n, "axis");
-    int64_t begin = ir_attr_i(n, "begin"), at = 0;
-    if (x->op == OP_CONCAT && ir_attr_i(x, "axis") == axis)
-        for (int i = 0; i < x->n_in; at += x->in[i++]->type.dim[axis])
-            if (at == begin && ir_type_eq(x->in[i]->type, n->type)) return x->in[i];
-    if (x->op == OP_PAD && ir_attr_i(x, "axis") == axis && ir_attr_i(x, "before") == begin &&
-        ir_type_eq(x->in[0]->type, n->type))
-        return x->in[0];
-    return n;
-}
-
-static IrNode *identity(PassRewrite *rw, IrNode *n) {
-    if (n->n_in == 0) return n;
-    bool same = ir_type_eq(n->in[0]->type, n->type);
-    switch (n->op) {
-    case OP_RESHAPE:
-        if (same) return n->in[0];
-        if (n->in[0]->op == OP_RESHAPE) return pass_reshape(&rw->b, n->in[0]->in[0], n->type.rank, n->type.dim);
-        return n;
-    case OP_BROADCAST: case OP_PAD: return same ? n->in[0] : n;
-    case OP_SLICE: return same ? n->in[0] : slice(n);
-    case OP_CONCAT: return n->n_in == 1 ? n->in[0] : n;
-    case OP_TRANSPOSE: return transpose(rw, n);
-    case OP_SUM: case OP_MAXR:
-        if (n->in[0]->type.dim[ir_attr_i(n, "axis")] != 1) return n;
-        return pass_reshape(&rw->b, n->in[0], n->type.rank, n->type.dim);
-    default: return ir_ops[n->op].cls == CLASS_EW ? elementwise(rw, n) : n;
     }
 }
 
@@ -121,7 +96,7 @@ static IrNode *first_equal(Seen *s, IrNode *n) {
 
 static IrNode *visit(PassRewrite *rw, IrNode *n) {
     IrNode *r = pass_fold(&rw->b, n);
-    if (r == n) r = identity(rw, n);
+    if (r == n && n->n_in) r = ir_ops[n->op].cls == CLASS_EW ? elementwise(rw, n) : pass_simplify_move(rw, n);
     return r == n ? first_equal(rw->user, n) : r;
 }
 

@@ -5,5 +5,9 @@
 
 /* A constant for an elementwise op of constants, else n. */
 IrNode *pass_fold(IrBuilder *b, IrNode *n);
+/* What stands for a movement, reduction or product with a simpler operand or none: simplify_moves.c. */
+IrNode *pass_simplify_move(PassRewrite *rw, IrNode *n);
+/* The sum of two neighbouring parts, each padded with zeros, is both in a row: else n. */
+IrNode *pass_simplify_pads(PassRewrite *rw, IrNode *n);
 
 #endif

@@ -91,7 +91,23 @@ static IrNode *move(Gen *g) {
     IrNode *x = of_rank1(g), *y = of_rank1(g);
     int64_t n = ir_type_size(x->type), at = (int64_t)below(g, (uint64_t)n);
     IrAttr axis = ir_ai("axis", 0);
-    switch (below(g, 8)) {
+    switch (below(g, 10)) {
+    case 8: { /* stacked, multiplied with itself turned */
+        IrNode *rows[2] = {fx_reshape(b, x, 2, (int64_t[]){1, n}), fx_reshape(b, unary(g, x), 2, (int64_t[]){1, n})};
+        IrNode *stack = ir_build(b, OP_CONCAT, 2, rows, 1, &axis);
+        IrAttr order = ir_ail(a, "order", (int64_t[]){1, 0}, 2), t[2] = {ir_ab("ta", false), ir_ab("tb", false)};
+        return ir_build(b, OP_MATMUL, 2, (IrNode *[]){stack, ir_build(b, OP_TRANSPOSE, 1, &stack, 1, &order)}, 2, t);
+    }
+    case 9: { /* cut in two, each part on its own way */
+        if (n < 2) return unary(g, x);
+        IrNode *m = fx_reshape(b, x, 2, (int64_t[]){n, 1}), *part[2];
+        int64_t at2 = 1 + at % (n - 1), cut[3] = {0, at2, n};
+        for (int i = 0; i < 2; i++) {
+            part[i] = ir_build(b, OP_SLICE, 1, &m, 3, (IrAttr[]){axis, ir_ai("begin", cut[i]), ir_ai("end", cut[i + 1])});
+            part[i] = ir_build1(b, i ? OP_SIGMOID : OP_TANH, fx_reshape(b, part[i], 1, (int64_t[]){cut[i + 1] - cut[i]}));
+        }
+        return ir_build(b, OP_CONCAT, 2, (IrNode *[]){part[1], part[0]}, 1, &axis);
+    }
     case 0: return ir_build(b, OP_CONCAT, 3, (IrNode *[]){x, y, x}, 1, &axis);
     case 1: return ir_build(b, OP_SLICE, 1, &x, 3, (IrAttr[]){axis, ir_ai("begin", at), ir_ai("end", at + 1 + (int64_t)below(g, (uint64_t)(n - at)))});
     case 2: return ir_build(b, OP_PAD, 1, &x, 3, (IrAttr[]){axis, ir_ai("before", (int64_t)below(g, 2)), ir_ai("after", (int64_t)below(g, 2))});
