@@ -5,10 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 16 }; /* of regions */
-enum {
-    FIRST_STAMP = 0x5ea10000
-}; /* above the marks of nodes that stand in no body, and so were never cleared */
+#define MAX_DEPTH 16           /* of regions */
+#define FIRST_STAMP 0x5ea10000 /* above the marks of nodes that stand in no body, and so were never cleared  \
+                                */
 
 typedef struct {
     IrProgram *p;
@@ -18,26 +17,27 @@ typedef struct {
     bool ok;
 } Verifier;
 
-static void complain(Verifier *v, Span at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void complain(Verifier *v, Span at, const char *fmt, ...) {
+/* Both report and return false. */
+static bool complain(Verifier *v, Span at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static bool complain(Verifier *v, Span at, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     diag_error(v->p->diag, at, NULL, "%s", arena_vprintf(v->p->arena, fmt, ap));
     va_end(ap);
-    v->ok = false;
+    return v->ok = false;
 }
 
 /* ---- nodes ---- */
 
-static void wrong_node(Verifier *v, const IrNode *n, const char *fmt, ...)
+static bool wrong_node(Verifier *v, const IrNode *n, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-static void wrong_node(Verifier *v, const IrNode *n, const char *fmt, ...) {
+static bool wrong_node(Verifier *v, const IrNode *n, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     const char *text = arena_vprintf(v->p->arena, fmt, ap);
     va_end(ap);
-    complain(v, ir_node_place(v->places, n), "%%%d %s in func '%s': %s", n->id, ir_ops[n->op].text,
-             v->f->name, text);
+    return complain(v, ir_node_place(v->places, n), "%%%d %s in func '%s': %s", n->id, ir_ops[n->op].text,
+                    v->f->name, text);
 }
 
 /* A type that may be printed: ARG and the operands of a rule bring theirs unchecked. */
@@ -45,33 +45,28 @@ static bool sound_type(Verifier *v, const IrNode *n) {
     IrType t = n->type;
     const char *why = NULL;
     if (t.elem == TY_NONE) return true;
-    if (t.elem > TY_NONE || t.live > LIVE_UNIQ) return wrong_node(v, n, "expected a type, found none"), false;
+    if (t.elem > TY_NONE || t.live > LIVE_UNIQ) return wrong_node(v, n, "expected a type, found none");
     int axes = t.live == LIVE_POS ? v->p->n_axes : v->p->n_weights;
     if (t.live >= LIVE_POS && (t.axis < 0 || t.axis >= axes))
         return wrong_node(v, n, "expected %s below %d, found %d", t.live == LIVE_POS ? "an axis" : "a table",
-                          axes, t.axis),
-               false;
-    if (t.elem == TY_F32 && !ir_check_dims(v->p, t.rank, t.dim, &why))
-        return wrong_node(v, n, "%s", why), false;
+                          axes, t.axis);
+    if (t.elem == TY_F32 && !ir_check_dims(v->p, t.rank, t.dim, &why)) return wrong_node(v, n, "%s", why);
     if (t.elem == TY_ID && (t.bound < 1 || t.bound > IR_MAX_BOUND))
-        return wrong_node(v, n, "expected a bound of ids of at least 1, found %lld", (long long)t.bound),
-               false;
+        return wrong_node(v, n, "expected a bound of ids of at least 1, found %lld", (long long)t.bound);
     return true;
 }
 
 /* An argument: inside a region, of the region's operand, and of its type. */
 static bool sound_arg(Verifier *v, const IrNode *n, const IrNode *region) {
-    if (!region) return wrong_node(v, n, "an argument outside a region"), false;
+    if (!region) return wrong_node(v, n, "an argument outside a region");
     int64_t index = ir_attr_i(n, "index");
     if (index < 0 || index >= region->n_in)
         return wrong_node(v, n, "expected an operand from 0 to %d, found %lld", region->n_in - 1,
-                          (long long)index),
-               false;
+                          (long long)index);
     IrType expected = region->in[index]->type;
     if (ir_type_eq(expected, n->type)) return true;
     return wrong_node(v, n, "expected the operand's type %s, found %s", ir_type_text(v->p, expected),
-                      ir_type_text(v->p, n->type)),
-           false;
+                      ir_type_text(v->p, n->type));
 }
 
 static bool sound_attr_kinds(Verifier *v, const IrNode *n) {
@@ -81,10 +76,9 @@ static bool sound_attr_kinds(Verifier *v, const IrNode *n) {
         int s = ir_attr_find(specs, n_specs, n->attrs[i].key);
         if (n->attrs[i].kind != specs[s].kind)
             return wrong_node(v, n, "attribute '%s': expected kind %c, found %c", n->attrs[i].key,
-                              specs[s].kind, n->attrs[i].kind),
-                   false;
+                              specs[s].kind, n->attrs[i].kind);
         if (n->attrs[i].kind == 's' && !n->attrs[i].s)
-            return wrong_node(v, n, "attribute '%s' has no text", n->attrs[i].key), false;
+            return wrong_node(v, n, "attribute '%s' has no text", n->attrs[i].key);
     }
     return true;
 }
@@ -95,37 +89,35 @@ static bool check_body(Verifier *v, const IrBody *b, const IrNode *region, int d
 static bool check_node(Verifier *v, const IrNode *n, const IrNode *region, int stamp, int depth) {
     if ((unsigned)n->op >= OP_COUNT)
         return complain(v, ir_node_place(v->places, n), "%%%d: expected an op, found number %d", n->id,
-                        (int)n->op),
-               false;
+                        (int)n->op);
     const IrOpInfo *info = &ir_ops[n->op];
     bool of_rows = info->cls == CLASS_READ || n->op == OP_COLUMN;
     if (region && (info->cls == CLASS_ROOT || info->cls == CLASS_UPD || of_rows))
-        return wrong_node(v, n, "doesn't stand in a region"), false;
+        return wrong_node(v, n, "doesn't stand in a region");
     for (int i = 0; i < n->n_in; i++)
         if (!n->in[i] || n->in[i]->mark != stamp)
-            return wrong_node(v, n, "operand %d isn't defined above in the same body", i + 1), false;
-    if (n->op == OP_FUSED && !n->body) return wrong_node(v, n, "expected a body"), false;
-    if (n->op != OP_FUSED && n->body) return wrong_node(v, n, "expected no body"), false;
+            return wrong_node(v, n, "operand %d isn't defined above in the same body", i + 1);
+    if (n->op == OP_FUSED && !n->body) return wrong_node(v, n, "expected a body");
+    if (n->op != OP_FUSED && n->body) return wrong_node(v, n, "expected no body");
     const char *why = NULL;
     IrType inferred;
-    if (!ir_check_form(v->p, n, &why)) return wrong_node(v, n, "%s", why), false;
+    if (!ir_check_form(v->p, n, &why)) return wrong_node(v, n, "%s", why);
     if (!sound_attr_kinds(v, n) || !sound_type(v, n)) return false;
     if (n->body && !check_body(v, n->body, n, depth + 1)) return false;
-    if (!ir_infer(v->p, n, &inferred, &why)) return wrong_node(v, n, "%s", why), false;
+    if (!ir_infer(v->p, n, &inferred, &why)) return wrong_node(v, n, "%s", why);
     if (!ir_type_eq(inferred, n->type))
         return wrong_node(v, n, "expected type %s, found %s", ir_type_text(v->p, inferred),
-                          ir_type_text(v->p, n->type)),
-               false;
+                          ir_type_text(v->p, n->type));
     return n->op != OP_ARG || sound_arg(v, n, region);
 }
 
 static bool check_body(Verifier *v, const IrBody *b, const IrNode *region, int depth) {
-    if (depth > MAX_DEPTH) return wrong_node(v, region, "regions nested more than %d deep", MAX_DEPTH), false;
+    if (depth > MAX_DEPTH) return wrong_node(v, region, "regions nested more than %d deep", MAX_DEPTH);
     int stamp = ++v->stamp;
     for (int i = 0; i < b->n; i++) {
         IrNode *n = b->nodes[i];
-        if (!n) return complain(v, (Span){0}, "func '%s' holds a missing node", v->f->name), false;
-        if (n->mark > FIRST_STAMP) return wrong_node(v, n, "stands in the program twice"), false;
+        if (!n) return complain(v, (Span){0}, "func '%s' holds a missing node", v->f->name);
+        if (n->mark > FIRST_STAMP) return wrong_node(v, n, "stands in the program twice");
         if (!check_node(v, n, region, stamp, depth)) return false;
         n->mark = stamp;
     }
