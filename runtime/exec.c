@@ -1,4 +1,6 @@
 #include "runtime/exec.h"
+#include <errno.h>
+#include "runtime/message.h"
 #include "runtime/optimizer.h"
 #include <math.h>
 #include <stdio.h>
@@ -46,6 +48,7 @@ static void room(char **base, uint64_t *cap, uint64_t elems, uint64_t n) {
 }
 
 static bool threads_and_scratch(RtExec *x, uint32_t threads, char *err, size_t err_bytes) {
+    char reason[RT_SHOWN];
     x->scratch = take(threads, sizeof *x->scratch);
     bool ok = (x->step.fixed = arena(x->fixed_bytes));
     for (uint32_t i = 0; i < threads; i++) ok &= (x->scratch[i] = arena(x->scratch_bytes)) != NULL;
@@ -53,7 +56,7 @@ static bool threads_and_scratch(RtExec *x, uint32_t threads, char *err, size_t e
         snprintf(err, err_bytes, "out of memory: %.1f MB for the values of a step",
                  (double)(x->fixed_bytes + threads * x->scratch_bytes) / 1e6);
     if (ok && !(x->pool = rt_pool_new(threads))) {
-        snprintf(err, err_bytes, "cannot start %u threads: %m", threads);
+        snprintf(err, err_bytes, "cannot start %u threads: %s", threads, rt_reason(errno, reason));
         ok = false;
     }
     return ok;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include "runtime/message.h"
 
 /* ---- memory ---- */
 
@@ -127,8 +128,9 @@ RtTables *rt_tables_new(const RtModel *m, uint64_t seed, char *err, size_t err_b
     for (int i = 0; i < m->n_weights; i++) {
         if (store_reserve(t, i)) continue;
         const RtStore *s = &t->store[i];
+        char reason[RT_SHOWN];
         snprintf(err, err_bytes, "weight '%s': cannot reserve %.1f GB of address space: %s", s->w->name,
-                 (double)s->rows * (double)s->stride * sizeof(float) / 1e9, strerror(errno));
+                 (double)s->rows * (double)s->stride * sizeof(float) / 1e9, rt_reason(errno, reason));
         rt_tables_free(t);
         return NULL;
     }

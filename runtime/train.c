@@ -178,6 +178,12 @@ static int save(Train *t) {
 
 /* ---- results ---- */
 
+static json_t *memory(const Train *t) { /* bytes */
+    json_int_t cache = t->reader ? (json_int_t)rt_reader_cache_bytes(t->reader) : 0;
+    return json_pack("{s:I,s:I,s:I}", "weights", (json_int_t)rt_tables_bytes(t->tables), "step",
+                     (json_int_t)rt_exec_bytes(t->x), "cache", cache);
+}
+
 static int print(Train *t, double total) {
     const json_t *entry = json_array_get(t->entries, json_array_size(t->entries) - 1);
     const json_t *loss = json_object_get(entry, "loss");
@@ -195,6 +201,7 @@ static int print(Train *t, double total) {
     json_object_set_new(o, "read_s", json_real(wait));
     json_object_set_new(o, "compute_s", json_real(t->x->run_seconds));
     json_object_set_new(o, "bad_rows", json_integer((json_int_t)bad));
+    json_object_set_new(o, "memory", memory(t));
     json_object_set_new(o, "epochs", json_incref(t->entries));
     if (t->a->json) return rt_print_json(o);
     printf("%s: %llu rows, %llu steps in %.1f s", t->m->name, (unsigned long long)t->run.rows,

@@ -77,10 +77,10 @@ static inline char *fix_description(const char *users) {
     return s;
 }
 
-/* As fix_description, with the first `from` replaced by `to`. */
-static inline char *fix_description_with(const char *users, const char *from, const char *to) {
-    char *s = fix_description(users), *at = strstr(s, from);
-    if (!at) abort();
+/* s with the first `from` replaced by `to`; frees s. */
+static inline char *fix_replace(char *s, const char *from, const char *to) {
+    char *at = strstr(s, from);
+    if (!at) fprintf(stderr, "no '%s' to replace\n", from), abort();
     size_t n = strlen(s) + strlen(to) + 1;
     char *out = malloc(n);
     if (!out) abort();
@@ -88,15 +88,17 @@ static inline char *fix_description_with(const char *users, const char *from, co
     free(s);
     return out;
 }
+static inline char *fix_description_with(const char *users, const char *from, const char *to) {
+    return fix_replace(fix_description(users), from, to);
+}
 
-static inline RtModel *fix_model(const char *users) {
-    char err[300] = "", *s = fix_description(users);
-    RtModel *m = rt_model_parse(s, strlen(s), NULL, err, sizeof err);
-    if (!m) {
-        fprintf(stderr, "%s\n", err);
-        abort();
-    }
-    free(s);
+/* Takes the description. */
+static inline RtModel *fix_parse(char *description) {
+    char err[300] = "";
+    RtModel *m = rt_model_parse(description, strlen(description), NULL, err, sizeof err);
+    if (!m) fprintf(stderr, "%s\n", err), abort();
+    free(description);
     return m;
 }
+static inline RtModel *fix_model(const char *users) { return fix_parse(fix_description(users)); }
 #endif

@@ -40,8 +40,9 @@ static void test_train_json(void **state) {
     assert_true(at(o, "gauc", "ctr") > 0.7);
     assert_float_equal(at(o, "logloss", "ctr"), at(o, "eval_loss", NULL), 1e-6);
     assert_true(fabs(at(o, "pcoc", "ctr") - 1) < 0.2);
-    const char *keys[] = {"samples_per_s", "seconds", "read_s", "compute_s", "accuracy"};
-    for (int i = 0; i < 5; i++) assert_non_null(json_object_get(o, keys[i]));
+    const char *keys[] = {"samples_per_s", "seconds", "read_s", "compute_s", "accuracy", "bad_rows"};
+    assert_true(at(o, "memory", "weights") > 0 && at(o, "memory", "step") >= 1024);
+    for (int i = 0; i < 6; i++) assert_non_null(json_object_get(o, keys[i]));
     json_decref(o);
 }
 
@@ -342,6 +343,13 @@ static void test_nan(void **state) {
                 TRAIN "--steps 3");
     assert_non_null(strstr(r.err, "  weight 'users' holds "));
     assert_non_null(strstr(r.err, "comes from op %3 fetch of users, f32[@users,2], at logit.ctr:8:9\n"));
+    /* in evaluation */
+    assert_int_equal(run(TRAIN "--save ckpt").code, 0);
+    assert_int_equal(system("(head -1 eval.csv; echo 1,u1,-3e38,1; echo 1,u1,-3e38,1) > huge.csv"), 0);
+    r = run("eval --data huge.csv --load ckpt");
+    assert_int_equal(r.code, 1);
+    assert_true(starts(r.err, "error: the loss of an evaluation batch is inf\n"));
+    assert_non_null(strstr(r.err, "  the batch's 2 rows are huge.csv:2-3\n"));
     /* rows that shuffling scattered are named one by one, the first few */
     assert_int_equal(system("(head -1 eval.csv; for i in $(seq 500); do echo 1,u$i,3e38,1; done) > huge.csv"),
                      0);

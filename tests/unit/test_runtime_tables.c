@@ -196,19 +196,10 @@ static const char ada_opt[] =
     "\"rho\":0,\"l1\":0,\"l2_ftrl\":0,\"exact\":false";
 
 static RtModel *model_with(const char *opt, bool two_slots) {
-    char err[300] = "", *s = fix_description_with(FIX_USERS_LARGE, ada_opt, opt);
-    if (two_slots) {
-        char *at = strstr(s, "\"optimizer\":1,\"slots\":[\"a\"]");
-        char *out = malloc(strlen(s) + 10);
-        sprintf(out, "%.*s\"optimizer\":1,\"slots\":[\"m\",\"v\"]%s", (int)(at - s), s,
-                at + strlen("\"optimizer\":1,\"slots\":[\"a\"]"));
-        free(s);
-        s = out;
-    }
-    RtModel *m = rt_model_parse(s, strlen(s), NULL, err, sizeof err);
-    if (!m) fail_msg("%s", err);
-    free(s);
-    return m;
+    char *s = fix_description_with(FIX_USERS_LARGE, ada_opt, opt);
+    if (two_slots)
+        s = fix_replace(s, "\"optimizer\":1,\"slots\":[\"a\"]", "\"optimizer\":1,\"slots\":[\"m\",\"v\"]");
+    return fix_parse(s);
 }
 
 /* Row 5 is updated in steps 1, 4 and 60, with g = 1; a dense adam moves it in every step. */
@@ -258,13 +249,29 @@ static void test_exact_adam(void **state) {
     rt_model_free(m);
 }
 
+#define DECAY                                                                                                \
+    "\"kind\":\"adagrad_decay\",\"lr\":{\"kind\":\"const\",\"lr\":0.1},\"clip_norm\":0,\"l2\":0,"            \
+    "\"momentum\":0,"                                                                                        \
+    "\"init\":0.1,\"rate\":0.5,\"every\":10,\"beta1\":0,\"beta2\":0,\"eps\":0,\"rho\":0,\"l1\":0,\"l2_"      \
+    "ftrl\":0,"                                                                                              \
+    "\"exact\":false"
+
+/* As generated code does it in step `step`, decays of that step included; updates in steps 3, 31 and 58, of
+ * which 31 is itself a step of decay. */
+static bool decay_step(const RtModel *m, float *accumulator, uint64_t step, double *want) {
+    RtOptStep o = rt_opt_step(&m->opts[1], step, step);
+    bool decays = step > 1 && step % 10 == 1;
+    assert_float_equal(o.decay, decays ? 0.5 : 1, 0);
+    if (decays) *want = fmax(*want * 0.5, 0.1);
+    if (step != 3 && step != 31 && step != 58) return false;
+    *want += 4;
+    *accumulator = fmaxf(*accumulator * o.decay, 0.1f) + 4;
+    return true;
+}
+
 static void test_adagrad_decay(void **state) {
     (void)state;
-    RtModel *m = model_with("\"kind\":\"adagrad_decay\",\"lr\":{\"kind\":\"const\",\"lr\":0.1},\"clip_norm\":"
-                            "0,\"l2\":0,\"momentum\":0,\"init\":0.1,"
-                            "\"rate\":0.5,\"every\":10,\"beta1\":0,\"beta2\":0,\"eps\":0,\"rho\":0,\"l1\":0,"
-                            "\"l2_ftrl\":0,\"exact\":false",
-                            false);
+    RtModel *m = model_with(DECAY, false);
     RtTables *t = tables(m, 1);
     RtTableBatch bs[3] = {0};
     Batch b = batch(t, FIX_USERS, true, IDS(5));
@@ -273,21 +280,60 @@ static void test_adagrad_decay(void **state) {
     float *row = ((float **)s.table_rows)[FIX_USERS], got[2];
     double a = 0.1;
     for (uint64_t step = 1; step <= 101; step++) {
-        RtOptStep o = rt_opt_step(&m->opts[1], step, step);
-        assert_float_equal(o.decay, step > 1 && step % 10 == 1 ? 0.5 : 1, 0);
-        if (step > 1 && step % 10 == 1) a = fmax(a * 0.5, 0.1);
         rt_tables_before_step(t, step, bs);
-        if (step == 3 || step == 31 || step == 58) { /* 31 is itself a step of decay, by generated code */
+        if (step == 3 || step == 31 || step == 58)
             rt_tables_fetch(t, BIND(b), FIX_USERS, 0, 1, got, true, step);
-            row[2] = fmaxf(row[2] * o.decay, 0.1f) + 4;
-            a += 4;
-            rt_tables_touch(t, BIND(b), FIX_USERS, 0, 1, step);
-        }
+        if (decay_step(m, row + 2, step, &a)) rt_tables_touch(t, BIND(b), FIX_USERS, 0, 1, step);
         rt_tables_after_step(t, step);
         rt_tables_get_row(t, FIX_USERS, 5, 1, got);
         assert_true(fabs(got[0] - a) < 1e-5);
     }
     rt_tables_free(t);
+    rt_model_free(m);
+}
+
+/* The same for a table that is kept whole and only updated by row: nothing fetches it. */
+static void test_adagrad_decay_whole(void **state) {
+    (void)state;
+    char *d = fix_replace(fix_description_with(FIX_USERS_SMALL, ada_opt, DECAY), "\"sparse\":true",
+                          "\"sparse\":false");
+    RtModel *m = fix_parse(d);
+    RtTables *t = tables(m, 1);
+    RtTableBatch bs[3] = {0};
+    Batch b = batch(t, FIX_USERS, true, IDS(5));
+    RtStep s;
+    rt_tables_bind(t, &s);
+    assert_null(((float **)s.table_rows)[FIX_USERS]);
+    float *a = ((float **)s.slots)[3 * FIX_USERS];
+    double want = 0.1;
+    for (uint64_t step = 1; step <= 58; step++) {
+        bool update = step == 3 || step == 31 || step == 58;
+        bs[FIX_USERS] = update ? *BIND(b) : (RtTableBatch){0};
+        rt_tables_before_step(t, step, bs);
+        if (decay_step(m, a + 10, step, &want)) {
+            rt_tables_touch(t, BIND(b), FIX_USERS, 0, 1, step);
+            assert_true(fabs(a[10] - want) < 1e-5);
+        }
+        rt_tables_after_step(t, step);
+    }
+    assert_float_equal(a[12], 0.1, 1e-7);
+    uint64_t n;
+    uint32_t *ids = rt_tables_touched_ids(t, FIX_USERS, &n);
+    assert_int_equal(n, 1);
+    assert_int_equal(ids[0], 5);
+    free(ids);
+    rt_tables_free(t);
+    rt_model_free(m);
+}
+
+static void test_no_room(void **state) {
+    (void)state;
+    char err[300] = "";
+    RtModel *m =
+        fix_parse(fix_description_with("4000000000", ",2],\"init\":\"trunc", ",16000],\"init\":\"trunc"));
+    assert_null(rt_tables_new(m, 1, err, sizeof err));
+    assert_string_equal(
+        err, "weight 'users': cannot reserve 512000.0 GB of address space: cannot allocate memory");
     rt_model_free(m);
 }
 
@@ -314,11 +360,16 @@ static void test_schedules(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_distributions),     cmocka_unit_test(test_elements_are_independent),
-        cmocka_unit_test(test_normal_shares),     cmocka_unit_test(test_first_touch_small),
-        cmocka_unit_test(test_first_touch_large), cmocka_unit_test(test_large_index),
-        cmocka_unit_test(test_exact_adam),        cmocka_unit_test(test_adagrad_decay),
-        cmocka_unit_test(test_schedules)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_distributions),
+                                       cmocka_unit_test(test_elements_are_independent),
+                                       cmocka_unit_test(test_normal_shares),
+                                       cmocka_unit_test(test_first_touch_small),
+                                       cmocka_unit_test(test_first_touch_large),
+                                       cmocka_unit_test(test_large_index),
+                                       cmocka_unit_test(test_exact_adam),
+                                       cmocka_unit_test(test_adagrad_decay),
+                                       cmocka_unit_test(test_adagrad_decay_whole),
+                                       cmocka_unit_test(test_no_room),
+                                       cmocka_unit_test(test_schedules)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
