@@ -284,6 +284,9 @@ const char *ir_attr_s(const IrNode *n, const char *key);
 void ir_renumber(IrProgram *p);          /* ids in printing order, from 0 in each function */
 void ir_mark_used(IrProgram *p);         /* columns: used, used_predict */
 int ir_count_uses(IrBody *b, const IrNode *n);
+/* The node in whose place n stands: for a reshape that schedule made a view (domain none, so it isn't run) its
+ * operand, and so on; else n itself. */
+const IrNode *ir_viewed(const IrNode *n);
 void ir_fans(const IrWeight *w, double *fan_in, double *fan_out); /* last two dimensions */
 
 /* ---- text ---- */

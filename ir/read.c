@@ -94,11 +94,46 @@ static bool is_end(const Reader *r) {
     return r->lx.failed || r->lx.token.kind == T_NEWLINE || r->lx.token.kind == T_END;
 }
 
-/* The next word of a line of properties, one of `words`; those before `n_valued` take "=value". */
-static bool read_property(Reader *r, const char *of, const char *const *words, int n, int n_valued,
-                          int *which) {
-    if (!lex_choice(&r->lx, of, words, n, which)) return false;
-    return *which >= n_valued || lex_need(&r->lx, '=');
+/* What may stand in the rest of a line, in any order: words, most of them followed by "=value". */
+typedef struct {
+    const char *word;
+    enum { P_FLAG, P_INT, P_LONG, P_DOUBLE, P_STRING, P_STRINGS, P_CHAR, P_OTHER } kind;
+    void *to;       /* bool, int, int64_t, double, const char *, const char **, char */
+    int64_t lo, hi; /* P_INT, P_LONG */
+    int *n;         /* P_STRINGS: how many */
+    bool (*read)(Reader *r, void *to);
+} Property;
+
+static bool read_value(Reader *r, const Property *p) {
+    switch (p->kind) {
+    case P_FLAG: return *(bool *)p->to = true;
+    case P_INT: return lex_int32(&r->lx, (int)p->lo, (int)p->hi, p->to);
+    case P_LONG: return lex_int(&r->lx, p->lo, p->hi, p->to);
+    case P_DOUBLE: return lex_double(&r->lx, p->to);
+    case P_STRING: return lex_string(&r->lx, p->to);
+    case P_STRINGS: return read_strings(r, p->to, p->n);
+    case P_CHAR: return read_char(r, p->to);
+    case P_OTHER: return p->read(r, p->to);
+    }
+    return false;
+}
+
+/* Up to the end of the line. `of`: "a property of …". place: where it stands in its source file; NULL where
+ * an item has none. */
+static bool read_properties(Reader *r, const char *of, const Property *props, int n, Span *place) {
+    const char *words[16];
+    int which;
+    for (int i = 0; i < n; i++) words[i] = props[i].word;
+    while (!is_end(r)) {
+        if (place && r->lx.token.kind == T_PLACE) {
+            if (!read_place(r, place)) return false;
+            continue;
+        }
+        if (!lex_choice(&r->lx, of, words, n, &which)) return false;
+        if (props[which].kind != P_FLAG && !lex_need(&r->lx, '=')) return false;
+        if (!read_value(r, &props[which])) return false;
+    }
+    return lex_line_end(&r->lx);
 }
 
 /* ---- model, files, params ---- */
@@ -136,116 +171,104 @@ static bool read_param(Reader *r) {
 
 static bool read_input(Reader *r) {
     static const char *const kinds[] = {"csv", "tsv", "libsvm", "libffm"};
-    static const char *const words[] = {"separator", "quote", "missing", "beside", "header", "trim"};
     IrInput *in = &r->p->input;
-    int kind, k;
+    int kind;
+    const Property props[] = {
+        {"separator", P_CHAR, .to = &in->separator},
+        {"quote", P_CHAR, .to = &in->quote},
+        {"header", P_FLAG, .to = &in->header},
+        {"trim", P_FLAG, .to = &in->trim},
+        {"missing", P_STRINGS, .to = &in->missing, .n = &in->n_missing},
+        {"beside", P_STRING, .to = &in->beside},
+    };
     if (!lex_choice(&r->lx, "csv, tsv, libsvm or libffm", kinds, COUNT(kinds), &kind)) return false;
     in->kind = (IrInputKind)kind;
-    while (!is_end(r)) {
-        if (!read_property(r, "a property of the input", words, COUNT(words), 4, &k)) return false;
-        bool ok = true;
-        switch (k) {
-        case 0: ok = read_char(r, &in->separator); break;
-        case 1: ok = read_char(r, &in->quote); break;
-        case 2: ok = read_strings(r, &in->missing, &in->n_missing); break;
-        case 3: ok = lex_string(&r->lx, &in->beside); break;
-        case 4: in->header = true; break;
-        case 5: in->trim = true; break;
-        }
-        if (!ok) return false;
-    }
-    return lex_line_end(&r->lx);
+    return read_properties(r, "a property of the input", props, COUNT(props), NULL);
 }
 
-static bool read_default(Reader *r, IrColumn *c) {
+static bool read_list(Reader *r, void *to) {
+    IrColumn *c = to;
+    c->is_list = true;
+    return read_char(r, &c->list_sep);
+}
+
+static bool read_default(Reader *r, void *to) {
+    IrColumn *c = to;
     c->has_default = true;
     if (c->kind != COL_STRING) return lex_double(&r->lx, &c->default_num);
-    size_t size;
+    size_t size = 0;
     Span at = r->lx.token.span;
     if (!lex_bytes(&r->lx, &c->default_str, &size)) return false;
     c->default_len = (int)size;
     return size <= INT32_MAX || lex_fail(&r->lx, at, NULL, "a default of more than 2 GB");
 }
 
-static bool read_column_axis(Reader *r, IrColumn *c) {
-    int64_t axis;
-    if (!read_axis_name(r, &axis)) return false;
-    c->axis = (int)axis;
-    return true;
+static bool read_axis_index(Reader *r, void *to) {
+    int64_t axis = -1;
+    bool ok = read_axis_name(r, &axis);
+    *(int *)to = (int)axis;
+    return ok;
 }
 
 static bool read_column(Reader *r) {
     static const char *const kinds[] = {"label", "string", "int", "float", "skip"};
-    static const char *const words[] = {"skip", "list", "axis", "default",      "positive",  "negative",
-                                        "from", "side", "used", "used_predict", "unit_label"};
     IrColumn c = {.axis = -1};
-    int kind, k;
+    int kind;
+    const Property props[] = {
+        {"skip", P_INT, .to = &c.skip, .lo = 1, .hi = INT32_MAX},
+        {"list", P_OTHER, .to = &c, .read = read_list},
+        {"axis", P_OTHER, .to = &c.axis, .read = read_axis_index},
+        {"default", P_OTHER, .to = &c, .read = read_default},
+        {"positive", P_STRING, .to = &c.positive},
+        {"negative", P_STRING, .to = &c.negative},
+        {"from", P_STRING, .to = &c.from},
+        {"side", P_INT, .to = &c.side, .lo = 0, .hi = 1},
+        {"used", P_FLAG, .to = &c.used},
+        {"used_predict", P_FLAG, .to = &c.used_predict},
+        {"unit_label", P_FLAG, .to = &c.unit_label},
+    };
     if (!lex_name(&r->lx, "a column's name", &c.name)) return false;
     if (!lex_choice(&r->lx, "label, string, int, float or skip", kinds, COUNT(kinds), &kind)) return false;
     c.kind = (IrColKind)kind;
-    while (!is_end(r)) {
-        bool ok = true;
-        if (r->lx.token.kind == T_PLACE) {
-            if (!read_place(r, &c.span)) return false;
-            continue;
-        }
-        if (!read_property(r, "a property of a column", words, COUNT(words), 8, &k)) return false;
-        switch (k) {
-        case 0: ok = lex_int32(&r->lx, 1, INT32_MAX, &c.skip); break;
-        case 1: c.is_list = true, ok = read_char(r, &c.list_sep); break;
-        case 2: ok = read_column_axis(r, &c); break;
-        case 3: ok = read_default(r, &c); break;
-        case 4: ok = lex_string(&r->lx, &c.positive); break;
-        case 5: ok = lex_string(&r->lx, &c.negative); break;
-        case 6: ok = lex_string(&r->lx, &c.from); break;
-        case 7: ok = lex_int32(&r->lx, 0, 1, &c.side); break;
-        case 8: c.used = true; break;
-        case 9: c.used_predict = true; break;
-        case 10: c.unit_label = true; break;
-        }
-        if (!ok) return false;
-    }
+    if (!read_properties(r, "a property of a column", props, COUNT(props), &c.span)) return false;
     ARENA_PUSH(r->lx.arena, r->p->input.columns, r->p->input.n_columns, r->p->input.cap_columns, c);
-    return lex_line_end(&r->lx);
+    return true;
 }
 
 static bool read_axis(Reader *r) {
     static const char *const kinds[] = {"list", "first", "last", "filter"};
-    static const char *const words[] = {"parent", "max", "shared"};
     IrAxis x = {.parent = -1};
-    int kind, k;
-    int64_t parent;
+    int kind;
+    const Property props[] = {
+        {"parent", P_OTHER, .to = &x.parent, .read = read_axis_index},
+        {"max", P_LONG, .to = &x.max, .lo = 0, .hi = INT64_MAX},
+        {"shared", P_FLAG, .to = &x.shared},
+    };
     if (!lex_name(&r->lx, "an axis's name", &x.name)) return false;
     if (!lex_choice(&r->lx, "list, first, last or filter", kinds, COUNT(kinds), &kind)) return false;
     x.kind = (IrAxisKind)kind;
-    while (!is_end(r)) {
-        if (r->lx.token.kind == T_PLACE) {
-            if (!read_place(r, &x.span)) return false;
-            continue;
-        }
-        if (!read_property(r, "a property of an axis", words, COUNT(words), 2, &k)) return false;
-        if (k == 0) {
-            if (!read_axis_name(r, &parent)) return false;
-            x.parent = (int)parent;
-        } else if (k == 1) {
-            if (!lex_int(&r->lx, 0, INT64_MAX, &x.max)) return false;
-        } else {
-            x.shared = true;
-        }
-    }
+    if (!read_properties(r, "a property of an axis", props, COUNT(props), &x.span)) return false;
     ARENA_PUSH(r->lx.arena, r->p->axes, r->p->n_axes, r->p->cap_axes, x);
-    return lex_line_end(&r->lx);
+    return true;
 }
 
 /* ---- vocabularies ---- */
 
-static bool read_values(Reader *r, IrVocab *v) {
+typedef struct {
+    IrVocab v;
+    bool has_values, has_digest; /* a text written by hand may leave the digest out */
+    uint64_t digest;
+} VocabItem;
+
+static bool read_values(Reader *r, void *to) {
+    IrVocab *v = &((VocabItem *)to)->v;
     int64_t cap = 0, cap_lens = 0, n = 0;
+    ((VocabItem *)to)->has_values = true;
     v->n = 0;
     if (!lex_need(&r->lx, '[')) return false;
     while (!lex_take(&r->lx, ']')) {
         const char *s;
-        size_t size;
+        size_t size = 0;
         Span at = r->lx.token.span;
         if ((v->n && !lex_need(&r->lx, ',')) || !lex_bytes(&r->lx, &s, &size)) return false;
         if (size > INT32_MAX) return lex_fail(&r->lx, at, NULL, "a value of more than 2 GB");
@@ -255,54 +278,52 @@ static bool read_values(Reader *r, IrVocab *v) {
     return true;
 }
 
-/* The values behind a path are read now: types depend on how many there are. digest NULL: any. */
-static bool load_vocab(Reader *r, IrVocab *v, const uint64_t *digest, Span at) {
-    IrVocab loaded = {.path = v->path, .span = at};
+static bool read_digest(Reader *r, void *to) {
+    VocabItem *item = to;
+    item->has_digest = true;
+    return lex_hex(&r->lx, &item->digest);
+}
+
+/* The values behind a path are read now: types depend on how many there are. */
+static bool load_vocab(Reader *r, VocabItem *item, Span at) {
+    IrVocab loaded = {.path = item->v.path, .span = at};
     if (!ir_vocab_load(r->p, &loaded)) {
-        r->lx.failed = true;
+        r->lx.failed = true; /* it has reported */
         return false;
     }
-    loaded.span = v->span;
-    *v = loaded;
-    if (!digest || v->digest == *digest) return true;
+    loaded.span = item->v.span;
+    item->v = loaded;
+    if (!item->has_digest || loaded.digest == item->digest) return true;
     return lex_fail(&r->lx, at, "the file was changed since this program was made",
-                    "vocabulary '%s': expected digest 0x%016llx, found 0x%016llx", v->path,
-                    (unsigned long long)*digest, (unsigned long long)v->digest);
+                    "vocabulary '%s': expected digest 0x%016llx, found 0x%016llx", loaded.path,
+                    (unsigned long long)item->digest, (unsigned long long)loaded.digest);
+}
+
+static bool listed_vocab(Reader *r, VocabItem *item, int number, Span at) {
+    item->v.digest = ir_vocab_digest(&item->v);
+    if (!item->has_digest || item->v.digest == item->digest) return true;
+    return lex_fail(&r->lx, at, NULL, "vocab %d: expected digest 0x%016llx of its values, found 0x%016llx",
+                    number, (unsigned long long)item->v.digest, (unsigned long long)item->digest);
 }
 
 static bool read_vocab(Reader *r) {
-    static const char *const words[] = {"path", "digest", "values"};
-    IrVocab v = {0};
-    int number, k;
-    uint64_t digest = 0;
-    bool has_values = false, has_digest = false; /* a text written by hand may leave the digest out */
+    VocabItem item = {0};
+    int number;
+    const Property props[] = {
+        {"path", P_STRING, .to = &item.v.path},
+        {"digest", P_OTHER, .to = &item, .read = read_digest},
+        {"values", P_OTHER, .to = &item, .read = read_values},
+    };
     Span at = r->lx.token.span;
     if (!lex_int32(&r->lx, 0, INT32_MAX, &number)) return false;
     if (number != r->p->n_vocabs)
         return lex_fail(&r->lx, at, NULL, "expected vocab %d, found %d", r->p->n_vocabs, number);
-    while (!is_end(r)) {
-        if (r->lx.token.kind == T_PLACE) {
-            if (!read_place(r, &v.span)) return false;
-            continue;
-        }
-        if (!read_property(r, "path, digest or values", words, COUNT(words), 3, &k)) return false;
-        if (k == 0 && !lex_string(&r->lx, &v.path)) return false;
-        if (k == 1 && !lex_hex(&r->lx, &digest)) return false;
-        if (k == 2 && !read_values(r, &v)) return false;
-        has_digest |= k == 1;
-        has_values |= k == 2;
-    }
-    if (has_values == (v.path != NULL)) return lex_fail(&r->lx, at, NULL, "expected either a path or values");
-    if (v.path && !load_vocab(r, &v, has_digest ? &digest : NULL, at)) return false;
-    if (!v.path) {
-        v.digest = ir_vocab_digest(&v);
-        if (has_digest && v.digest != digest)
-            return lex_fail(&r->lx, at, NULL,
-                            "vocab %d: expected digest 0x%016llx of its values, found 0x%016llx", number,
-                            (unsigned long long)v.digest, (unsigned long long)digest);
-    }
-    ARENA_PUSH(r->lx.arena, r->p->vocabs, r->p->n_vocabs, r->p->cap_vocabs, v);
-    return lex_line_end(&r->lx);
+    if (!read_properties(r, "path, digest or values", props, COUNT(props), &item.v.span)) return false;
+    if (item.has_values == (item.v.path != NULL))
+        return lex_fail(&r->lx, at, NULL, "expected either a path or values");
+    if (item.v.path ? !load_vocab(r, &item, at) : !listed_vocab(r, &item, number, at)) return false;
+    ARENA_PUSH(r->lx.arena, r->p->vocabs, r->p->n_vocabs, r->p->cap_vocabs, item.v);
+    return true;
 }
 
 /* ---- optimizers ---- */
@@ -345,15 +366,29 @@ static bool read_schedule(Reader *r, IrSched *s, int depth) {
     return ok && lex_need(lx, ')');
 }
 
+static bool read_rate(Reader *r, void *to) { return read_schedule(r, to, 0); }
+
 static bool read_optimizer(Reader *r) {
-    static const char *const words[] = {"lr",   "clip_norm", "l2",      "momentum", "init",
-                                        "rate", "every",     "beta1",   "beta2",    "eps",
-                                        "rho",  "l1_ftrl",   "l2_ftrl", "for",      "exact"};
     static const char *kinds[OPT_FTRL + 1];
     IrOptimizer o = {0};
-    double *const numbers[] = {NULL,     &o.clip_norm, &o.l2,  &o.momentum, &o.init,    &o.rate,   &o.every,
-                               &o.beta1, &o.beta2,     &o.eps, &o.rho,      &o.l1_ftrl, &o.l2_ftrl};
-    int number, kind, k;
+    int number, kind;
+    const Property props[] = {
+        {"lr", P_OTHER, .to = &o.lr, .read = read_rate},
+        {"clip_norm", P_DOUBLE, .to = &o.clip_norm},
+        {"l2", P_DOUBLE, .to = &o.l2},
+        {"momentum", P_DOUBLE, .to = &o.momentum},
+        {"init", P_DOUBLE, .to = &o.init},
+        {"rate", P_DOUBLE, .to = &o.rate},
+        {"every", P_DOUBLE, .to = &o.every},
+        {"beta1", P_DOUBLE, .to = &o.beta1},
+        {"beta2", P_DOUBLE, .to = &o.beta2},
+        {"eps", P_DOUBLE, .to = &o.eps},
+        {"rho", P_DOUBLE, .to = &o.rho},
+        {"l1_ftrl", P_DOUBLE, .to = &o.l1_ftrl},
+        {"l2_ftrl", P_DOUBLE, .to = &o.l2_ftrl},
+        {"exact", P_FLAG, .to = &o.exact},
+        {"for", P_STRINGS, .to = &o.targets, .n = &o.n_targets},
+    };
     for (int i = 0; i <= OPT_FTRL; i++) kinds[i] = ir_opt_name((IrOptKind)i);
     Span at = r->lx.token.span;
     if (!lex_int32(&r->lx, 0, INT32_MAX, &number)) return false;
@@ -361,19 +396,9 @@ static bool read_optimizer(Reader *r) {
         return lex_fail(&r->lx, at, NULL, "expected optimizer %d, found %d", r->p->n_opts, number);
     if (!lex_choice(&r->lx, "an optimizer", kinds, COUNT(kinds), &kind)) return false;
     o.kind = (IrOptKind)kind;
-    while (!is_end(r)) {
-        if (r->lx.token.kind == T_PLACE) {
-            if (!read_place(r, &o.span)) return false;
-            continue;
-        }
-        if (!read_property(r, "a property of an optimizer", words, COUNT(words), 14, &k)) return false;
-        if (k == 0 && !read_schedule(r, &o.lr, 0)) return false;
-        if (k > 0 && k < COUNT(numbers) && !lex_double(&r->lx, numbers[k])) return false;
-        if (k == 13 && !read_strings(r, &o.targets, &o.n_targets)) return false;
-        if (k == 14) o.exact = true;
-    }
+    if (!read_properties(r, "a property of an optimizer", props, COUNT(props), &o.span)) return false;
     ARENA_PUSH(r->lx.arena, r->p->opts, r->p->n_opts, r->p->cap_opts, o);
-    return lex_line_end(&r->lx);
+    return true;
 }
 
 /* ---- weights ---- */
@@ -389,45 +414,40 @@ static bool read_weight_shape(Reader *r, IrWeight *w) {
 }
 
 static bool read_weight(Reader *r) {
-    static const char *const words[] = {"optimizer", "own_optimizer", "trainable", "table",
-                                        "lazy",      "running",       "sparse"};
     static const char *inits[INIT_HE_NORMAL + 1];
     IrWeight w = {.optimizer = -1, .own_optimizer = -1};
-    int init, k;
+    int init;
+    const Property props[] = {
+        {"trainable", P_FLAG, .to = &w.trainable},
+        {"table", P_FLAG, .to = &w.table},
+        {"lazy", P_FLAG, .to = &w.lazy},
+        {"running", P_FLAG, .to = &w.running},
+        {"sparse", P_FLAG, .to = &w.sparse},
+        {"optimizer", P_INT, .to = &w.optimizer, .lo = 0, .hi = INT32_MAX},
+        {"own_optimizer", P_INT, .to = &w.own_optimizer, .lo = 0, .hi = INT32_MAX},
+    };
     for (int i = 0; i <= INIT_HE_NORMAL; i++) inits[i] = ir_init_name((IrInit)i);
     if (!lex_name(&r->lx, "a weight's name", &w.name) || !read_weight_shape(r, &w)) return false;
     if (!lex_choice(&r->lx, "an initialiser", inits, COUNT(inits), &init)) return false;
     w.init = (IrInit)init;
     if (lex_take(&r->lx, '(') && (!lex_double(&r->lx, &w.init_arg) || !lex_need(&r->lx, ')'))) return false;
-    bool *const flags[] = {NULL, NULL, &w.trainable, &w.table, &w.lazy, &w.running, &w.sparse};
-    while (!is_end(r)) {
-        if (r->lx.token.kind == T_PLACE) {
-            if (!read_place(r, &w.span)) return false;
-            continue;
-        }
-        if (!read_property(r, "a property of a weight", words, COUNT(words), 2, &k)) return false;
-        if (k >= 2)
-            *flags[k] = true;
-        else if (!lex_int32(&r->lx, 0, INT32_MAX, k == 0 ? &w.optimizer : &w.own_optimizer))
-            return false;
-    }
+    if (!read_properties(r, "a property of a weight", props, COUNT(props), &w.span)) return false;
     ARENA_PUSH(r->lx.arena, r->p->weights, r->p->n_weights, r->p->cap_weights, w);
-    return lex_line_end(&r->lx);
+    return true;
 }
 
 /* ---- training ---- */
 
 static bool read_train(Reader *r) {
-    static const char *const words[] = {"batch", "epochs", "steps", "shuffle", "seed"};
     IrProgram *p = r->p;
-    int64_t *const numbers[] = {&p->batch, &p->epochs, &p->steps, &p->shuffle, &p->seed};
-    int k;
-    while (!is_end(r)) {
-        if (!read_property(r, "batch, epochs, steps, shuffle or seed", words, COUNT(words), COUNT(words), &k))
-            return false;
-        if (!lex_int(&r->lx, k == 4 ? INT64_MIN : 0, INT64_MAX, numbers[k])) return false;
-    }
-    return lex_line_end(&r->lx);
+    const Property props[] = {
+        {"batch", P_LONG, .to = &p->batch, .lo = 0, .hi = INT64_MAX},
+        {"epochs", P_LONG, .to = &p->epochs, .lo = 0, .hi = INT64_MAX},
+        {"steps", P_LONG, .to = &p->steps, .lo = 0, .hi = INT64_MAX},
+        {"shuffle", P_LONG, .to = &p->shuffle, .lo = 0, .hi = INT64_MAX},
+        {"seed", P_LONG, .to = &p->seed, .lo = INT64_MIN, .hi = INT64_MAX},
+    };
+    return read_properties(r, "batch, epochs, steps, shuffle or seed", props, COUNT(props), NULL);
 }
 
 static bool read_list_item(Reader *r, const char ***list, int *n, int *cap) {

@@ -177,6 +177,7 @@ static bool read_at(Lexer *lx, IrPlan *plan) {
 
 /* phase=3 domain=rows block=64 kernel=tile at=fixed+4096 */
 static bool read_plan(Lexer *lx, IrPlan *plan) {
+    enum { PHASE, DOMAIN, BLOCK, KERNEL, AT };
     static const char *const words[] = {"phase", "domain", "block", "kernel", "at"};
     while (!lx->failed && lx->token.kind == T_WORD) {
         int k, choice = 0;
@@ -185,17 +186,17 @@ static bool read_plan(Lexer *lx, IrPlan *plan) {
             !lex_need(lx, '='))
             return false;
         switch (k) {
-        case 0: ok = lex_int32(lx, 0, INT32_MAX, &plan->phase); break;
-        case 1:
+        case PHASE: ok = lex_int32(lx, 0, INT32_MAX, &plan->phase); break;
+        case DOMAIN:
             ok = lex_choice(lx, "rows, uniq, tiles or one", ir_domain_names, 5, &choice);
             plan->domain = (IrDomain)choice;
             break;
-        case 2: ok = lex_int32(lx, 0, INT32_MAX, &plan->block); break;
-        case 3:
+        case BLOCK: ok = lex_int32(lx, 0, INT32_MAX, &plan->block); break;
+        case KERNEL:
             ok = lex_choice(lx, "loop, tile or library", ir_kernel_names, 4, &choice);
             plan->kernel = (IrKernel)choice;
             break;
-        case 4: ok = read_at(lx, plan); break;
+        case AT: ok = read_at(lx, plan); break;
         }
         if (!ok) return false;
     }
@@ -317,6 +318,7 @@ static bool read_elems(Reader *r, int64_t **out, int n, bool (*read_ref)(Reader 
 }
 
 bool read_func(Reader *r) {
+    enum { FIXED, LOWER, AXES, UNIQ };
     static const char *const words[] = {"fixed", "lower", "axes", "uniq"};
     Lexer *lx = &r->lx;
     const char *name;
@@ -331,10 +333,10 @@ bool read_func(Reader *r) {
         if (!lex_choice(lx, "fixed, lower, axes or uniq", words, COUNT(words), &k) || !lex_need(lx, '='))
             return false;
         switch (k) {
-        case 0: ok = lex_int(lx, 0, INT64_MAX, &f->fixed_bytes); break;
-        case 1: ok = lex_int(lx, 0, INT64_MAX, &f->lower_bytes); break;
-        case 2: ok = read_elems(r, &f->axis_elems, r->p->n_axes, read_axis_name); break;
-        case 3: ok = read_elems(r, &f->uniq_elems, r->p->n_weights, read_weight_name); break;
+        case FIXED: ok = lex_int(lx, 0, INT64_MAX, &f->fixed_bytes); break;
+        case LOWER: ok = lex_int(lx, 0, INT64_MAX, &f->lower_bytes); break;
+        case AXES: ok = read_elems(r, &f->axis_elems, r->p->n_axes, read_axis_name); break;
+        case UNIQ: ok = read_elems(r, &f->uniq_elems, r->p->n_weights, read_weight_name); break;
         }
         if (!ok) return false;
     }

@@ -34,6 +34,7 @@ static int table_of(const IrNode *n) {
 
 /* Whether another thread than the one that made it may read a value: then a barrier must stand between. */
 static bool crosses_threads(const IrNode *from, const IrNode *to) {
+    from = ir_viewed(from);
     IrDomain a = from->plan.domain, b = to->plan.domain;
     if (a == DOM_NONE || b == DOM_NONE) return false; /* nothing runs */
     if (a != b || a == DOM_TILES) return true;
@@ -55,7 +56,7 @@ static void check_phases(PlanCheck *c) {
         if (plan->domain != DOM_NONE && plan->block < 1)
             wrong_plan(c, n, "expected a block of at least 1, found %d", plan->block);
         for (int k = 0; k < n->n_in; k++)
-            if (n->in[k]->plan.phase == plan->phase && crosses_threads(n->in[k], n))
+            if (ir_viewed(n->in[k])->plan.phase == plan->phase && crosses_threads(n->in[k], n))
                 wrong_plan(c, n, "expected a barrier before it reads %%%d, found both in phase %d",
                            n->in[k]->id, plan->phase);
     }
@@ -88,8 +89,10 @@ static void find_last_reads(const IrBody *b) {
     for (int i = 0; i < b->n; i++) b->nodes[i]->mark = b->nodes[i]->plan.phase;
     for (int i = 0; i < b->n; i++) {
         int until = ir_ops[b->nodes[i]->op].effect == EFFECT_ROOT ? last : b->nodes[i]->plan.phase;
-        for (int k = 0; k < b->nodes[i]->n_in; k++)
-            if (b->nodes[i]->in[k]->mark < until) b->nodes[i]->in[k]->mark = until;
+        for (int k = 0; k < b->nodes[i]->n_in; k++) {
+            IrNode *read = (IrNode *)ir_viewed(b->nodes[i]->in[k]);
+            if (read->mark < until) read->mark = until;
+        }
     }
 }
 
@@ -128,6 +131,7 @@ static void check_arena(PlanCheck *c, IrRegionKind region, int axis, int64_t tot
     int n = 0;
     for (int i = 0; i < c->f->body.n && c->ok; i++) {
         const IrNode *x = c->f->body.nodes[i];
+        if (ir_viewed(x) != x) continue; /* lives in another's place */
         if (x->plan.region != region || (region != REGION_FIXED && x->type.axis != axis)) continue;
         int64_t end = plus(x->plan.offset, place_size(c->p, x));
         if (x->plan.offset < 0 || end > total)
@@ -148,6 +152,10 @@ static void check_places(PlanCheck *c) {
     find_last_reads(&f->body);
     for (int i = 0; i < f->body.n && c->ok; i++) {
         const IrNode *n = f->body.nodes[i];
+        const IrPlan *viewed = &ir_viewed(n)->plan;
+        if (n->plan.region != viewed->region || n->plan.offset != viewed->offset)
+            wrong_plan(c, n, "expected the place of what it is a view of: %s+%lld",
+                       ir_region_names[viewed->region], (long long)viewed->offset);
         if (n->plan.region == REGION_NONE || n->plan.region == REGION_INPUT) continue;
         if (n->type.elem != TY_F32 || !right_region(n))
             wrong_plan(c, n, "doesn't belong into the region '%s'", ir_region_names[n->plan.region]);
