@@ -82,9 +82,9 @@ static int by_place(const void *a, const void *b) {
     return (x->line > y->line) - (x->line < y->line);
 }
 
-/* "f.csv:2-65, f.csv:99": ranges of neighbouring lines, the first few. */
+/* "f.csv:2-65, 99, g.csv:7": ranges of neighbouring lines, the first few. */
 static void say_rows(const RtReader *r, const RtBatch *b) {
-    enum { RANGES = 8 };
+    enum { RANGES = 40 };
     Place *p = malloc((b->rows + 1) * sizeof *p);
     if (!p) abort();
     for (uint32_t i = 0; i < b->rows; i++) p[i] = (Place){b->row_file[i], b->row_line[i]};
@@ -94,7 +94,9 @@ static void say_rows(const RtReader *r, const RtBatch *b) {
     for (int ranges = 0; i < b->rows && ranges < RANGES; ranges++) {
         uint32_t j = i + 1;
         while (j < b->rows && p[j].file == p[i].file && p[j].line <= p[j - 1].line + 1) j++;
-        fprintf(stderr, "%s %s:%" PRIu64, ranges ? "," : "", rt_reader_file(r, p[i].file), p[i].line);
+        bool same = i > 0 && p[i].file == p[i - 1].file;
+        fprintf(stderr, "%s %s%s%" PRIu64, ranges ? "," : "", same ? "" : rt_reader_file(r, p[i].file),
+                same ? "" : ":", p[i].line);
         if (p[j - 1].line > p[i].line) fprintf(stderr, "-%" PRIu64, p[j - 1].line);
         i = j;
     }

@@ -350,12 +350,18 @@ static void test_nan(void **state) {
     assert_int_equal(r.code, 1);
     assert_true(starts(r.err, "error: the loss of an evaluation batch is inf\n"));
     assert_non_null(strstr(r.err, "  the batch's 2 rows are huge.csv:2-3\n"));
-    /* rows that shuffling scattered are named one by one, the first few */
-    assert_int_equal(system("(head -1 eval.csv; for i in $(seq 500); do echo 1,u$i,3e38,1; done) > huge.csv"),
+    /* rows that shuffling scattered, over two files: each file once, the first forty ranges */
+    assert_int_equal(system("for f in a b; do (head -1 eval.csv; for i in $(seq 250); do echo 1,u$i,3e38,1; "
+                            "done) > $f.csv; done"),
                      0);
-    r = run_how((RunHow){.from = "\"shuffle\":0", .to = "\"shuffle\":500"}, "train --data huge.csv");
-    const char *rows = strstr(r.err, "\n  the batch's 64 rows are huge.csv:"), *more = strstr(r.err, " and ");
-    assert_true(rows && more && more > rows && strstr(more, " more\n"));
+    r = run_how((RunHow){.from = "\"shuffle\":0", .to = "\"shuffle\":500"}, "train --data a.csv b.csv");
+    char *rows = strstr(r.err, "\n  the batch's 64 rows are a.csv:");
+    assert_non_null(rows);
+    char *end = strchr(rows + 1, '\n'), *second = strstr(rows, ", b.csv:");
+    assert_true(second && second < end && !memcmp(end - 5, " more", 5));
+    int commas = 0;
+    for (char *q = rows; q < end; q++) commas += *q == ',';
+    assert_int_equal(commas, 39);
 }
 
 int main(void) {
