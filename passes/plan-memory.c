@@ -15,7 +15,8 @@
  *
  * A value lives from the phase that makes it to the last one that reads it, whole phases: two kernels of one
  * phase run at the same time. What the runtime reads after the step (predictions, operands of metrics, losses)
- * lives to the end. Weights, constants and what the reader delivers take no place here.
+ * lives to the end. Weights, constants and what the reader delivers take no place here, and a view stands in
+ * the place of what it views, which lives as long as its views are read.
  *
  * Placement is greedy by size, largest first, each in the smallest gap that fits among the values that live at
  * the same time. lower_bytes, the largest sum of what lives in one phase, is a bound that no placement beats. */
@@ -60,8 +61,10 @@ static int find_lifetimes(IrBody *body) {
     for (int i = 0; i < body->n; i++) {
         const IrNode *n = body->nodes[i];
         int until = ir_ops[n->op].effect == EFFECT_ROOT ? last : n->plan.phase;
-        for (int k = 0; k < n->n_in; k++)
-            if (n->in[k]->mark < until) n->in[k]->mark = until;
+        for (int k = 0; k < n->n_in; k++) {
+            IrNode *read = (IrNode *)ir_viewed(n->in[k]);
+            if (read->mark < until) read->mark = until;
+        }
     }
     return last;
 }
@@ -139,6 +142,7 @@ static void plan_func(IrProgram *p, IrFunc *f) {
     for (int i = 0; i < f->body.n; i++) {
         IrNode *n = f->body.nodes[i];
         int64_t elems = ir_type_size(n->type);
+        if (ir_viewed(n) != n) continue;
         n->plan.region = region_of(n);
         n->plan.offset = 0;
         switch (n->plan.region) {
@@ -156,6 +160,12 @@ static void plan_func(IrProgram *p, IrFunc *f) {
     f->uniq_elems = ARENA_ARRAY(p->arena, int64_t, p->n_weights + 1);
     for (int i = 0; i < p->n_axes; i++) f->axis_elems[i] = place(p->arena, &axis[i]);
     for (int i = 0; i < p->n_weights; i++) f->uniq_elems[i] = place(p->arena, &uniq[i]);
+    for (int i = 0; i < f->body.n; i++) {
+        IrNode *n = f->body.nodes[i];
+        const IrPlan *viewed = &ir_viewed(n)->plan;
+        n->plan.region = viewed->region;
+        n->plan.offset = viewed->offset;
+    }
 }
 
 bool pass_plan_memory(IrProgram *p, const PassOptions *o, const char *args) {

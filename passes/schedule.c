@@ -17,8 +17,9 @@
  *   tiles  tiles of a step-wide result, each of which reads all rows: weight gradients, sums over rows,
  *          statistics, whole updates, elementwise ops of TILE_ELEMS elements or more.
  *   one    the first thread: what is small or must be one sum in one order. The loss.
- *   none   not run: sources, reader-stage values, and the roots that only name a value, which stand in the
- *          last phase in the order in which the model declares them.
+ *   none   not run: sources, reader-stage values, the roots that only name a value, which stand in the last
+ *          phase in the order in which the model declares them, and views: a reshape of a value that has a
+ *          place is the same place under another type (ir_viewed).
  *
  * A value may be read in the phase that makes it only by the thread that made it, and that is so between two
  * `rows` ops, two `uniq` ops of one table, and two `one` ops. Any other edge crosses a barrier. Each node
@@ -34,6 +35,11 @@
 
 enum { ROW_BLOCK = 64, UNIQ_BLOCK = 256, TILE_ELEMS = 4096 };
 
+/* Made by a kernel, so that it gets a place of its own. */
+static bool has_place(const IrNode *n) {
+    return n->type.elem == TY_F32 && ir_viewed(n)->plan.domain != DOM_NONE;
+}
+
 static IrDomain domain_of(const IrNode *n) {
     switch (n->op) {
     case OP_CONST: case OP_WEIGHT: case OP_COLUMN: case OP_INVROWS: case OP_ARG: case OP_PREDICT: case OP_METRIC:
@@ -44,7 +50,7 @@ static IrDomain domain_of(const IrNode *n) {
         return DOM_TILES;
     default: break;
     }
-    if (ir_ops[n->op].cls == CLASS_READ) return DOM_NONE;
+    if (ir_ops[n->op].cls == CLASS_READ || (n->op == OP_RESHAPE && has_place(n->in[0]))) return DOM_NONE;
     switch (n->type.live) {
     case LIVE_ROW: case LIVE_POS: return DOM_ROWS;
     case LIVE_UNIQ: return DOM_UNIQ;
@@ -60,6 +66,7 @@ static int table_of(const IrNode *n) {
 }
 
 static bool crosses(const IrNode *from, const IrNode *to) {
+    from = ir_viewed(from);
     if (from->plan.domain == DOM_NONE || to->plan.domain == DOM_NONE) return false;
     if (from->plan.domain != to->plan.domain || from->plan.domain == DOM_TILES) return true;
     return from->plan.domain == DOM_UNIQ && table_of(from) != table_of(to);
@@ -95,8 +102,7 @@ static void find_phases(IrBody *body) {
     int loss_phase = -1;
     for (int i = 0; i < body->n; i++) {
         IrNode *n = body->nodes[i];
-        n->plan.domain = domain_of(n);
-        n->plan.phase = 0;
+        n->plan = (IrPlan){.domain = domain_of(n)};
         for (int k = 0; k < n->n_in; k++) at_least(n, n->in[k]->plan.phase + crosses(n->in[k], n));
         if (n->op == OP_LOSS && n->plan.phase > loss_phase) loss_phase = n->plan.phase;
     }
