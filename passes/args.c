@@ -73,13 +73,15 @@ const char *pass_arg(IrProgram *p, const char *args, const char *key) {
     return NULL;
 }
 
-bool pass_args_known(IrProgram *p, const char *pass, const char *args, const char *const *known, int n_known) {
+bool pass_args_known(IrProgram *p, const char *pass, const char *args, const char *const *known,
+                     int n_known) {
     char *k, *v;
     while (next_pair(p->arena, &args, &k, &v)) {
         bool found = false;
         for (int i = 0; i < n_known; i++) found |= !strcmp(k, known[i]);
         if (!found) {
-            diag_error(p->diag, no_place, diag_did_you_mean(p->diag, k, known, n_known), "pass '%s' has no argument '%s'", pass, k);
+            diag_error(p->diag, no_place, diag_did_you_mean(p->diag, k, known, n_known),
+                       "pass '%s' has no argument '%s'", pass, k);
             return false;
         }
     }

@@ -4,24 +4,24 @@
  *   eval     predictions, metrics and the total loss, in evaluation form
  *   predict  predictions only
  *
- * before:  func model {
- *            %0 = column x            f32[1]
- *            %1 = column y            f32[1]
- *            %2 = weight w            always f32[1]
- *            %3 = mul %0 %2           f32[1]
- *            %4 = sub %3 %1           f32[1]
- *            %5 = square %4           f32[1]
- *            loss %5
- *          }
- * after, train:
- *            … the same, then
- *            %6 = mean_rows %5        step f32[1]     the total
- *            loss %6
- *            %8 = inv_rows            step f32[1]     gradient of %5
- *            %10 = mul %8, 2 * %4     f32[1]          of %4, and of %3
- *            %11 = mul %10 %0         f32[1]          of w, by row
- *            %12 = sum_rows %11       step f32[1]     of w
- *            update w %12
+ * before, func model:
+ *   %0 = column {col=x} : f32[1]
+ *   %1 = column {col=y} : f32[1]
+ *   %2 = weight {w=w} : always f32[1]
+ *   %3 = mul %0, %2 : f32[1]
+ *   %4 = sub %3, %1 : f32[1]
+ *   %5 = square %4 : f32[1]
+ *   %6 = loss %5 {name="loss"} : none
+ * after, func train: the same up to %5, then
+ *   %8 = mean_rows %5 : step f32[1]             the total
+ *   %9 = loss %8 {name="total"} : none
+ *   %10 = inv_rows : step f32[1]                gradient of %5, the same for each row
+ *   %11 = const {value=[2], shape=[1]} : always f32[1]
+ *   %12 = mul %4, %11 : f32[1]
+ *   %13 = mul %10, %12 : f32[1]                 of %4 and %3
+ *   %14 = mul %13, %0 : f32[1]                  of %2, by row
+ *   %15 = sum_rows %14 : step f32[1]            of %2
+ *   %16 = update %15 {w=w} : none "w"
  * (tests/golden/passes/differentiate/square.*)
  *
  * Training form: batchnorm is bn_stats and bn_norm, dropout is at work. Evaluation form: batchnorm is
@@ -38,7 +38,8 @@ void pass_grad_none(PassGrad *c, IrNode *y, IrNode *g) { (void)c, (void)y, (void
 
 void pass_grad_late(PassGrad *c, IrNode *y, IrNode *g) {
     (void)g;
-    diag_error(c->p->diag, y->span, NULL, "'%s' has no gradient: it only comes out of differentiate", ir_ops[y->op].text);
+    diag_error(c->p->diag, y->span, NULL, "'%s' has no gradient: it only comes out of differentiate",
+               ir_ops[y->op].text);
     c->failed = true;
 }
 
@@ -50,7 +51,8 @@ static const GradRule rules[OP_COUNT] = {
 };
 
 static GradRule rule_of(const IrNode *n) {
-    return n->op == OP_BNNORM ? pass_grad_batchnorm : rules[n->op]; /* it stands for the batchnorm it came from */
+    return n->op == OP_BNNORM ? pass_grad_batchnorm
+                              : rules[n->op]; /* it stands for the batchnorm it came from */
 }
 
 /* ---- what rules call ---- */
@@ -78,7 +80,8 @@ static IrNode *sum_live(PassGrad *c, IrNode *g, IrType y, IrType x) {
     if (y.live == LIVE_POS) {
         if (g->type.live == LIVE_POS) return ir_build1(&c->b, by_row ? OP_SEGSUM : OP_SUMROWS, g);
         IrNode *count = pass_seg_len(&c->b, y.axis);
-        if (!by_row && g->type.live <= LIVE_STEP) return ir_build2(&c->b, OP_MUL, g, ir_build1(&c->b, OP_SUMROWS, count));
+        if (!by_row && g->type.live <= LIVE_STEP)
+            return ir_build2(&c->b, OP_MUL, g, ir_build1(&c->b, OP_SUMROWS, count));
         g = ir_build2(&c->b, OP_MUL, g, count);
         return by_row ? g : ir_build1(&c->b, OP_SUMROWS, g);
     }
@@ -94,7 +97,8 @@ void pass_gradient_to(PassGrad *c, const IrNode *y, IrNode *x, IrNode *g) {
 IrNode *pass_gradient_repeat(PassGrad *c, IrNode *g, IrNode *like) {
     if (!g || g->type.live >= like->type.live) return g;
     if (like->type.live == LIVE_POS) {
-        IrAttr a[2] = {ir_ail(c->p->arena, "shape", g->type.dim, g->type.rank), ir_ai("axis", like->type.axis)};
+        IrAttr a[2] = {ir_ail(c->p->arena, "shape", g->type.dim, g->type.rank),
+                       ir_ai("axis", like->type.axis)};
         return ir_build(&c->b, OP_BROADCAST, 1, &g, 2, a);
     }
     if (like->type.live != LIVE_ROW) return g;
@@ -111,8 +115,8 @@ typedef enum { TRAIN, EVAL, PREDICT_ONLY } Form;
 typedef struct {
     PassGrad *c;
     Form form;
-    IrNode **map;      /* by mark of the model's node: its copy */
-    IrNode **losses;   /* operands of the losses, copied */
+    IrNode **map;    /* by mark of the model's node: its copy */
+    IrNode **losses; /* operands of the losses, copied */
     int n_losses, cap_losses;
 } Copy;
 
@@ -124,14 +128,17 @@ static bool wanted_root(const IrNode *n, Form form) {
 static void mark_needed(IrBody *model, Form form) {
     for (int i = 0; i < model->n; i++) model->nodes[i]->mark = wanted_root(model->nodes[i], form);
     for (int i = model->n - 1; i >= 0; i--)
-        for (int k = 0; model->nodes[i]->mark && k < model->nodes[i]->n_in; k++) model->nodes[i]->in[k]->mark = 1;
+        for (int k = 0; model->nodes[i]->mark && k < model->nodes[i]->n_in; k++)
+            model->nodes[i]->in[k]->mark = 1;
     for (int i = 0; i < model->n; i++)
         if (model->nodes[i]->mark) model->nodes[i]->mark = i + 1;
 }
 
 static void later(PassGrad *c, IrNode *update) {
-    if (update) ARENA_PUSH(c->p->arena, c->updates, c->n_updates, c->cap_updates, update);
-    else c->failed = true;
+    if (update)
+        ARENA_PUSH(c->p->arena, c->updates, c->n_updates, c->cap_updates, update);
+    else
+        c->failed = true;
 }
 
 /* Builds a node outside the body, to be put at the end. */
@@ -145,7 +152,8 @@ static IrNode *build_later(PassGrad *c, IrOp op, int n_in, IrNode **in, int n_at
 
 static IrNode *batchnorm_training(PassGrad *c, const IrNode *n, IrNode **in) {
     if (n->in[3]->op != OP_WEIGHT || n->in[4]->op != OP_WEIGHT) {
-        diag_error(c->p->diag, n->span, NULL, "expected weights as batchnorm's running mean and variance, found '%s' and '%s'",
+        diag_error(c->p->diag, n->span, NULL,
+                   "expected weights as batchnorm's running mean and variance, found '%s' and '%s'",
                    ir_ops[n->in[3]->op].text, ir_ops[n->in[4]->op].text);
         return NULL;
     }
@@ -175,7 +183,8 @@ static IrNode *same_reader_node(IrBody *body, const IrNode *n) {
 
 static IrNode *copy_node(Copy *k, const IrNode *n, IrNode **in) {
     PassGrad *c = k->c;
-    if (n->op == OP_BATCHNORM) return k->form == TRAIN ? batchnorm_training(c, n, in) : batchnorm_evaluation(c, n, in);
+    if (n->op == OP_BATCHNORM)
+        return k->form == TRAIN ? batchnorm_training(c, n, in) : batchnorm_evaluation(c, n, in);
     if ((n->op == OP_DROPOUT || n->op == OP_STOPGRAD) && k->form != TRAIN) return in[0];
     IrNode *copy = ir_clone_node(c->p, n);
     copy->in = in;
@@ -235,7 +244,8 @@ static void mark_active(IrProgram *p, IrBody *body) {
         IrNode *n = body->nodes[i];
         n->aux = NULL;
         n->mark = 0;
-        if (n->op == OP_WEIGHT) n->mark = trained(p, (int)ir_attr_i(n, "w"));
+        if (n->op == OP_WEIGHT)
+            n->mark = trained(p, (int)ir_attr_i(n, "w"));
         else if (rule_of(n) != pass_grad_none)
             for (int k = 0; k < n->n_in; k++) n->mark |= n->in[k]->mark;
     }
@@ -251,7 +261,8 @@ static void add_id(PassGrad *c, PassGradWeight *w, IrNode *id) {
 static void add_onehots(PassGrad *c, PassGradWeight *w, IrNode *n) {
     if (n->mark || n->type.elem != TY_F32) return;
     n->mark = 1;
-    if (n->op == OP_ONEHOT) add_id(c, w, n->in[0]);
+    if (n->op == OP_ONEHOT)
+        add_id(c, w, n->in[0]);
     else
         for (int k = 0; k < n->n_in; k++) add_onehots(c, w, n->in[k]);
 }
@@ -276,7 +287,8 @@ static void backward(PassGrad *c, Copy *k, int n_forward) {
         IrNode *l = k->losses[i];
         c->b.span = l->span;
         c->b.name = l->name;
-        IrNode *seed = l->type.live == LIVE_ROW ? ir_build(&c->b, OP_INVROWS, 0, NULL, 0, NULL) : ir_const(&c->b, 1);
+        IrNode *seed =
+            l->type.live == LIVE_ROW ? ir_build(&c->b, OP_INVROWS, 0, NULL, 0, NULL) : ir_const(&c->b, 1);
         pass_gradient_to_own(c, l, seed);
     }
     for (int i = n_forward - 1; i >= 0 && !c->failed; i--) {
@@ -319,7 +331,8 @@ static IrNode *with_l2(PassGrad *c, int w, IrNode *g, bool by_row) {
     const IrOptimizer *o = &c->p->opts[c->p->weights[w].optimizer];
     IrNode *weight = pass_weight_node(&c->b, w), *term = pass_scalar_op(&c->b, OP_MUL, weight, o->l2);
     /* rows that aren't touched take no l2: where they would count, in a norm or a whole update, mask them */
-    if (by_row && (o->clip_norm > 0 || o->exact)) term = ir_build2(&c->b, OP_MUL, term, touched(c, w, weight));
+    if (by_row && (o->clip_norm > 0 || o->exact))
+        term = ir_build2(&c->b, OP_MUL, term, touched(c, w, weight));
     return ir_build2(&c->b, OP_ADD, g, term);
 }
 
@@ -356,7 +369,8 @@ static void update_weight(PassGrad *c, int w) {
     bool rows_only = by_row && !o->exact;
     for (int i = 0; rows_only && i < pg->n_ids; i++) in[n_in++] = pg->ids[i];
     IrAttr a[2] = {ir_ai("w", w), ir_ab("scaled", scale)};
-    later(c, g ? build_later(c, rows_only ? OP_UPDATETOUCHED : OP_UPDATE, n_in, in, rows_only ? 2 : 1, a) : NULL);
+    later(c, g ? build_later(c, rows_only ? OP_UPDATETOUCHED : OP_UPDATE, n_in, in, rows_only ? 2 : 1, a)
+               : NULL);
 }
 
 /* stop_gradient has done its work. */
@@ -395,7 +409,8 @@ bool pass_differentiate(IrProgram *p, const PassOptions *o, const char *args) {
     IrFunc *model = ir_func(p, "model");
     if (!pass_args_known(p, "differentiate", args, NULL, 0)) return false;
     if (!model) {
-        diag_error(p->diag, (Span){0}, NULL, "differentiate needs func 'model', which this program doesn't have");
+        diag_error(p->diag, (Span){0}, NULL,
+                   "differentiate needs func 'model', which this program doesn't have");
         return false;
     }
     p->n_funcs = 0;

@@ -73,6 +73,7 @@ IrNode *pass_fold(IrBuilder *b, IrNode *n) {
         v[i] = n->n_in == 2 ? two(n->op, x, element(n->in[1], n->type, i)) : one(n, x);
         if (!isfinite(v[i])) return n; /* leave it for the run to show */
     }
-    IrAttr a[2] = {ir_afl(b->p->arena, "value", v, (int)count), ir_ail(b->p->arena, "shape", n->type.dim, n->type.rank)};
+    IrAttr a[2] = {ir_afl(b->p->arena, "value", v, (int)count),
+                   ir_ail(b->p->arena, "shape", n->type.dim, n->type.rank)};
     return ir_build(b, OP_CONST, 0, NULL, 2, a);
 }

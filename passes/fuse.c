@@ -1,19 +1,25 @@
 /* fuse: chains of elementwise ops, and the epilogues of products, become one kernel each. Exact.
  *
- * before:  %3 = matmul %0, %1       f32[8]
- *          %4 = add %3, %2          f32[8]
- *          %5 = relu %4             f32[8]
- * after:   %5 = fused %0, %1, %2 {kind="product"} : f32[8] {
- *            arg 0, arg 1, arg 2
- *            matmul, add, relu
- *          }
+ * before:
+ *   %3 = matmul %0, %1 {ta=0, tb=0} : f32[8]
+ *   %4 = add %3, %2 : f32[8]
+ *   %5 = relu %4 : f32[8]
+ * after:
+ *   %3 = fused %0, %1, %2 {kind="product"} : f32[8] {
+ *     %4 = arg {index=0} : f32[1]
+ *     %5 = arg {index=1} : always f32[1,8]
+ *     %6 = arg {index=2} : always f32[8]
+ *     %7 = matmul %4, %5 {ta=0, tb=0} : f32[8]
+ *     %8 = add %7, %6 : f32[8]
+ *     %9 = relu %8 : f32[8]
+ *   }
  * (tests/golden/passes/fuse/epilogue.*)
  *
- * A region grows from its last op backwards. It takes an operand in if that is elementwise (or, once a region,
- * a row's product with a matrix that all rows share), has exactly the region's type, and is used nowhere else;
- * so nothing is computed twice, nothing that is needed outside is hidden, and a region needs nothing that
- * comes after its last op. Coarser and smaller values (a bias, a number a row) come in as operands and are
- * stretched. A product's operands are never taken in: the region is its epilogue. */
+ * A region grows from its last op backwards. It takes an operand in if that is elementwise (or, once a
+ * region, a row's product with a matrix that all rows share), has exactly the region's type, and is used
+ * nowhere else; so nothing is computed twice, nothing that is needed outside is hidden, and a region needs
+ * nothing that comes after its last op. Coarser and smaller values (a bias, a number a row) come in as
+ * operands and are stretched. A product's operands are never taken in: the region is its epilogue. */
 #include "passes/rewrite.h"
 #include <stdlib.h>
 
@@ -28,15 +34,16 @@ typedef struct {
 static bool elementwise(const IrNode *n) { return ir_ops[n->op].cls == CLASS_EW; }
 
 static bool shared_product(const IrNode *n) {
-    return n->op == OP_MATMUL && !ir_attr_i(n, "ta") && n->type.live > LIVE_STEP && n->in[0]->type.live > LIVE_STEP &&
-           n->in[1]->type.rank == 2 && n->in[1]->type.live <= LIVE_STEP;
+    return n->op == OP_MATMUL && !ir_attr_i(n, "ta") && n->type.live > LIVE_STEP &&
+           n->in[0]->type.live > LIVE_STEP && n->in[1]->type.rank == 2 && n->in[1]->type.live <= LIVE_STEP;
 }
 
 /* How many operands of the region's elementwise ops n is. */
 static int uses_inside(const Region *r, const IrNode *n) {
     int uses = 0;
     for (int i = 0; i < r->n; i++)
-        for (int k = 0; r->member[i] != r->product && k < r->member[i]->n_in; k++) uses += r->member[i]->in[k] == n;
+        for (int k = 0; r->member[i] != r->product && k < r->member[i]->n_in; k++)
+            uses += r->member[i]->in[k] == n;
     return uses;
 }
 

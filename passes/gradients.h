@@ -11,12 +11,15 @@
 #include "passes/rewrite.h"
 
 /* A lookup's gradient: g of each id of the list or row. kind as in dense_grad. */
-typedef struct { IrNode *id, *g; int kind; } PassGradPair;
+typedef struct {
+    IrNode *id, *g;
+    int kind;
+} PassGradPair;
 typedef struct {
     IrNode *whole;       /* sum of the gradients of all whole uses, or NULL */
     PassGradPair *pairs; /* of its lookups, one for each id and kind */
     int n_pairs, cap_pairs;
-    IrNode **ids;        /* of all its lookups and products with one-hots, with a gradient or without */
+    IrNode **ids; /* of all its lookups and products with one-hots, with a gradient or without */
     int n_ids, cap_ids;
 } PassGradWeight;
 
@@ -29,7 +32,8 @@ typedef struct {
     bool failed;
 } PassGrad;
 
-#define OP(id, text, min_in, max_in, attrs, shape, grad, ...) void pass_grad_##grad(PassGrad *c, IrNode *y, IrNode *g);
+#define OP(id, text, min_in, max_in, attrs, shape, grad, ...)                                                \
+    void pass_grad_##grad(PassGrad *c, IrNode *y, IrNode *g);
 #include "ir/ops.def"
 #undef OP
 
@@ -39,10 +43,11 @@ bool pass_gradient_wants(const IrNode *x);
 void pass_gradient_to(PassGrad *c, const IrNode *y, IrNode *x, IrNode *g);
 /* The same, where g has x's own dimensions and is already summed over what x doesn't have. */
 void pass_gradient_to_own(PassGrad *c, IrNode *x, IrNode *g);
-/* g for every row or position of `like`, whose dimensions it has: for ops that number elements or pair them. */
+/* g for every row or position of `like`, whose dimensions it has: for ops that number elements or pair them.
+ */
 IrNode *pass_gradient_repeat(PassGrad *c, IrNode *g, IrNode *like);
-/* x^T g over the last dimension of each, summed over rows, positions and leading dimensions: [k], [n] -> [k,n].
- * x and g live equally often. */
+/* x^T g over the last dimension of each, summed over rows, positions and leading dimensions: [k], [n] ->
+ * [k,n]. x and g live equally often. */
 IrNode *pass_gradient_product(PassGrad *c, IrNode *x, IrNode *g);
 
 #endif

@@ -58,9 +58,13 @@ void pass_grad_log1p(PassGrad *c, IrNode *y, IrNode *g) {
     to(c, y, 0, op2(c, OP_DIV, g, opc(c, OP_ADD, y->in[0], 1)));
 }
 
-void pass_grad_sqrt(PassGrad *c, IrNode *y, IrNode *g) { to(c, y, 0, op2(c, OP_DIV, g, opc(c, OP_MUL, y, 2))); }
+void pass_grad_sqrt(PassGrad *c, IrNode *y, IrNode *g) {
+    to(c, y, 0, op2(c, OP_DIV, g, opc(c, OP_MUL, y, 2)));
+}
 
-void pass_grad_square(PassGrad *c, IrNode *y, IrNode *g) { to(c, y, 0, mul(c, g, opc(c, OP_MUL, y->in[0], 2))); }
+void pass_grad_square(PassGrad *c, IrNode *y, IrNode *g) {
+    to(c, y, 0, mul(c, g, opc(c, OP_MUL, y->in[0], 2)));
+}
 
 void pass_grad_abs(PassGrad *c, IrNode *y, IrNode *g) {
     IrNode *sign = op2(c, OP_SUB, opc(c, OP_GT, y->in[0], 0), opc(c, OP_LT, y->in[0], 0));
@@ -75,11 +79,17 @@ void pass_grad_leakyrelu(PassGrad *c, IrNode *y, IrNode *g) {
     to(c, y, 0, mul(c, g, op2(c, OP_ADD, opc(c, OP_GT, y->in[0], 0), below)));
 }
 
-void pass_grad_sigmoid(PassGrad *c, IrNode *y, IrNode *g) { to(c, y, 0, mul(c, g, mul(c, y, csub(c, 1, y)))); }
+void pass_grad_sigmoid(PassGrad *c, IrNode *y, IrNode *g) {
+    to(c, y, 0, mul(c, g, mul(c, y, csub(c, 1, y))));
+}
 
-void pass_grad_tanh(PassGrad *c, IrNode *y, IrNode *g) { to(c, y, 0, mul(c, g, csub(c, 1, op1(c, OP_SQUARE, y)))); }
+void pass_grad_tanh(PassGrad *c, IrNode *y, IrNode *g) {
+    to(c, y, 0, mul(c, g, csub(c, 1, op1(c, OP_SQUARE, y))));
+}
 
-void pass_grad_softplus(PassGrad *c, IrNode *y, IrNode *g) { to(c, y, 0, mul(c, g, op1(c, OP_SIGMOID, y->in[0]))); }
+void pass_grad_softplus(PassGrad *c, IrNode *y, IrNode *g) {
+    to(c, y, 0, mul(c, g, op1(c, OP_SIGMOID, y->in[0])));
+}
 
 void pass_grad_erf(PassGrad *c, IrNode *y, IrNode *g) {
     IrNode *bell = op1(c, OP_EXP, op1(c, OP_NEG, op1(c, OP_SQUARE, y->in[0])));

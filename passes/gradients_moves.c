@@ -72,11 +72,14 @@ static IrNode *stretch(PassGrad *c, IrNode *v, IrType to_type) {
     return ir_build(&c->b, OP_BROADCAST, 1, &v, 1, &a);
 }
 
-void pass_grad_sum(PassGrad *c, IrNode *y, IrNode *g) { to(c, y, 0, stretch(c, kept(c, y, g), y->in[0]->type)); }
+void pass_grad_sum(PassGrad *c, IrNode *y, IrNode *g) {
+    to(c, y, 0, stretch(c, kept(c, y, g), y->in[0]->type));
+}
 
 void pass_grad_maxr(PassGrad *c, IrNode *y, IrNode *g) {
     IrNode *largest = ir_build2(&c->b, OP_EQ, y->in[0], kept(c, y, y));
-    IrNode *share = ir_build2(&c->b, OP_DIV, kept(c, y, g), pass_sum(&c->b, largest, (int)ir_attr_i(y, "axis"), true));
+    IrNode *share =
+        ir_build2(&c->b, OP_DIV, kept(c, y, g), pass_sum(&c->b, largest, (int)ir_attr_i(y, "axis"), true));
     to(c, y, 0, ir_build2(&c->b, OP_MUL, largest, share));
 }
 
@@ -86,7 +89,8 @@ void pass_grad_softmax(PassGrad *c, IrNode *y, IrNode *g) {
     to(c, y, 0, ir_build2(&c->b, OP_MUL, y, ir_build2(&c->b, OP_SUB, g, dot)));
 }
 
-/* ---- reductions along a list or over the step: the gradient is the same all along, so it stays coarse ---- */
+/* ---- reductions along a list or over the step: the gradient is the same all along, so it stays coarse ----
+ */
 
 void pass_grad_segsum(PassGrad *c, IrNode *y, IrNode *g) { to(c, y, 0, g); }
 

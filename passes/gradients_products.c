@@ -46,7 +46,9 @@ static void to_shared(PassGrad *c, IrNode *y, int which, IrNode *g, bool ta, boo
         right = tb ? b : swap_last(c, b);
         swapped = ta;
     }
-    pass_gradient_to_own(c, y->in[which], swapped ? pass_gradient_product(c, right, left) : pass_gradient_product(c, left, right));
+    pass_gradient_to_own(c, y->in[which],
+                         swapped ? pass_gradient_product(c, right, left)
+                                 : pass_gradient_product(c, left, right));
 }
 
 /* C = op(A) op(B): dA = g op(B)^T, or its transpose op(B) g^T; dB = op(A)^T g, or g^T op(A). */
@@ -54,14 +56,20 @@ void pass_grad_matmul(PassGrad *c, IrNode *y, IrNode *g) {
     IrNode *a = y->in[0], *b = y->in[1];
     bool ta = ir_attr_i(y, "ta"), tb = ir_attr_i(y, "tb");
     if (pass_gradient_wants(a)) {
-        if (shared(a, b)) to_shared(c, y, 0, g, ta, tb);
-        else if (ta) pass_gradient_to(c, y, a, pass_matmul(&c->b, b, g, tb, true));
-        else pass_gradient_to(c, y, a, pass_matmul(&c->b, g, b, false, !tb));
+        if (shared(a, b))
+            to_shared(c, y, 0, g, ta, tb);
+        else if (ta)
+            pass_gradient_to(c, y, a, pass_matmul(&c->b, b, g, tb, true));
+        else
+            pass_gradient_to(c, y, a, pass_matmul(&c->b, g, b, false, !tb));
     }
     if (pass_gradient_wants(b)) {
-        if (shared(b, a)) to_shared(c, y, 1, g, ta, tb);
-        else if (tb) pass_gradient_to(c, y, b, pass_matmul(&c->b, g, a, true, ta));
-        else pass_gradient_to(c, y, b, pass_matmul(&c->b, a, g, !ta, false));
+        if (shared(b, a))
+            to_shared(c, y, 1, g, ta, tb);
+        else if (tb)
+            pass_gradient_to(c, y, b, pass_matmul(&c->b, g, a, true, ta));
+        else
+            pass_gradient_to(c, y, b, pass_matmul(&c->b, a, g, !ta, false));
     }
 }
 
@@ -105,7 +113,8 @@ void pass_grad_embedpool(PassGrad *c, IrNode *y, IrNode *g) {
     lookup(c, y, g, ir_attr_s(y, "kind")[0] == 's' ? 1 : 2); /* sum, mean */
 }
 
-/* ---- batch normalisation: y is bn_norm(x, stats, gamma, beta), which differentiate made of batchnorm ---- */
+/* ---- batch normalisation: y is bn_norm(x, stats, gamma, beta), which differentiate made of batchnorm ----
+ */
 
 void pass_grad_batchnorm(PassGrad *c, IrNode *y, IrNode *g) {
     IrNode *x = y->in[0], *stats = y->in[1], *gamma = y->in[2], *beta = y->in[3];
@@ -120,7 +129,8 @@ void pass_grad_batchnorm(PassGrad *c, IrNode *y, IrNode *g) {
         pass_gradient_to_own(c, parts[i], pass_reshape(&c->b, row, parts[i]->type.rank, parts[i]->type.dim));
     }
     if (pass_gradient_wants(x))
-        pass_gradient_to(c, y, x, ir_build(&c->b, OP_BNGRAD, 5, (IrNode *[]){x, stats, gamma, sums, g}, 1, &eps));
+        pass_gradient_to(c, y, x,
+                         ir_build(&c->b, OP_BNGRAD, 5, (IrNode *[]){x, stats, gamma, sums, g}, 1, &eps));
 }
 
 /* ---- weights ---- */

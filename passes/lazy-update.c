@@ -1,13 +1,17 @@
 /* lazy-update: a table is looked up and updated by the step's unique rows; it is never handled whole. Exact.
  *
- * before:  %1 = weight "t"                      always f32[10000,16]
- *          %2 = embed %0 %1                     f32[16]
- *          %8 = dense_grad %0 %7 {w = "t"}      step f32[10000,16]
- *          update_touched %8 %0 {w = "t"}
- * after:   %1 = fetch %0 {w = "t"}              f32[@t,16]
- *          %2 = embed %0 %1                     f32[16]
- *          %8 = row_grad %0 %7 {w = "t"}        f32[@t,16]
- *          update_rows %8 {w = "t"}
+ * before:
+ *   %1 = weight {w=t} : always f32[100,4]
+ *   %2 = hash %0 {buckets=100, fn="xxh3"} : id<100>
+ *   %3 = embed %2, %1 : f32[4]
+ *   %10 = dense_grad %2, %9 {w=t, kinds=[0]} : step f32[100,4]
+ *   %11 = update_touched %10, %2 {w=t, scaled=0} : none
+ * after:
+ *   %1 = hash %0 {buckets=100, fn="xxh3"} : id<100>
+ *   %2 = fetch %1 {w=t} : f32[@t,4]
+ *   %3 = embed %1, %2 : f32[4]
+ *   %10 = row_grad %1, %9 {w=t, kinds=[0]} : f32[@t,4]
+ *   %11 = update_rows %10 {w=t} : none
  * (tests/golden/passes/lazy-update/table.*)
  *
  * Applies to a lazy weight if every function only looks it up, and the update's gradient consists of lookups'
@@ -77,7 +81,10 @@ static bool only_looked_up(const IrProgram *p, int w) {
 
 /* ---- rewriting ---- */
 
-typedef struct { int w; IrNode *fetch; } Table;
+typedef struct {
+    int w;
+    IrNode *fetch;
+} Table;
 
 static bool of_rows(const IrNode *n, int w) { return n->type.live == LIVE_UNIQ && n->type.axis == w; }
 
@@ -92,9 +99,12 @@ static IrNode *to_rows(PassRewrite *rw, IrNode *n) {
         bool scaled = n->op == OP_UPDATE ? n->n_in > 1 : ir_attr_i(n, "scaled");
         return ir_build(&rw->b, OP_UPDATEROWS, scaled ? 2 : 1, n->in, 1, &w);
     }
-    if (ir_ops[n->op].cls != CLASS_EW || !(of_rows(n->in[0], t->w) || (n->n_in > 1 && of_rows(n->in[1], t->w)))) return n;
+    if (ir_ops[n->op].cls != CLASS_EW ||
+        !(of_rows(n->in[0], t->w) || (n->n_in > 1 && of_rows(n->in[1], t->w))))
+        return n;
     /* differentiate keeps l2 from rows that aren't touched; a unique row is touched by definition */
-    if (n->op == OP_GT && n->in[0]->op == OP_ROWGRAD && pass_is_const(n->in[1], 0)) return ir_const(&rw->b, 1);
+    if (n->op == OP_GT && n->in[0]->op == OP_ROWGRAD && pass_is_const(n->in[1], 0))
+        return ir_const(&rw->b, 1);
     if (n->op == OP_MUL && pass_is_const(n->in[1], 1)) return n->in[0];
     return ir_build(&rw->b, n->op, n->n_in, n->in, n->n_attrs, n->attrs);
 }
@@ -115,12 +125,14 @@ static IrNode *add_fetch(IrProgram *p, IrFunc *f, int w) {
     if (!n_ids) return NULL;
     f->body = (IrBody){0};
     for (int i = 0; i < old.n; i++)
-        if (pass_is_reader(old.nodes[i]) || old.nodes[i]->op == OP_FETCH) pass_push(p, &f->body, old.nodes[i]);
+        if (pass_is_reader(old.nodes[i]) || old.nodes[i]->op == OP_FETCH)
+            pass_push(p, &f->body, old.nodes[i]);
     IrBuilder b = {.p = p, .body = &f->body, .span = weight->span, .name = weight->name};
     IrAttr a = ir_ai("w", w);
     IrNode *fetch = ir_build(&b, OP_FETCH, n_ids, ids, 1, &a);
     for (int i = 0; i < old.n; i++)
-        if (!pass_is_reader(old.nodes[i]) && old.nodes[i]->op != OP_FETCH) pass_push(p, &f->body, old.nodes[i]);
+        if (!pass_is_reader(old.nodes[i]) && old.nodes[i]->op != OP_FETCH)
+            pass_push(p, &f->body, old.nodes[i]);
     return fetch;
 }
 

@@ -38,13 +38,18 @@ void pass_list(FILE *out) {
 }
 
 /* "name" of "name(args)". */
-static const char *bare_name(Arena *a, const char *text) { return arena_strndup(a, text, strcspn(text, "(")); }
+static const char *bare_name(Arena *a, const char *text) {
+    return arena_strndup(a, text, strcspn(text, "("));
+}
 
 static bool last_of_name(int at) { return find(pass_table[at].name, at + 1) < 0; }
 
 /* ---- which ones ---- */
 
-typedef struct { bool on, off; const char *args; } Wish;
+typedef struct {
+    bool on, off;
+    const char *args;
+} Wish;
 
 /* What the file, then the command line, wants of a pass; the latter wins. */
 static Wish wish_for(IrProgram *p, const PassOptions *o, const char *name) {
@@ -52,7 +57,9 @@ static Wish wish_for(IrProgram *p, const PassOptions *o, const char *name) {
     for (int i = 0; i < p->n_requests; i++) {
         PassArg *list = NULL;
         int n = 0;
-        if (!pass_parse_args(p->arena, p->diag, p->requests[i] + 1, &list, &n) || n != 1 || strcmp(list->name, name) != 0) continue;
+        if (!pass_parse_args(p->arena, p->diag, p->requests[i] + 1, &list, &n) || n != 1 ||
+            strcmp(list->name, name) != 0)
+            continue;
         w = (Wish){.on = p->requests[i][0] == '+', .off = p->requests[i][0] == '-', .args = list->args};
     }
     for (int i = 0; i < o->n_enable; i++)
@@ -66,7 +73,8 @@ static bool request_known(IrProgram *p, const char *request) {
     PassArg *list = NULL;
     int n = 0;
     if (request[0] != '+' && request[0] != '-') {
-        diag_error(p->diag, no_place, NULL, "expected '+' or '-' before a requested pass, found '%s'", request);
+        diag_error(p->diag, no_place, NULL, "expected '+' or '-' before a requested pass, found '%s'",
+                   request);
         return false;
     }
     if (!pass_parse_args(p->arena, p->diag, request + 1, &list, &n)) return false;
@@ -81,11 +89,14 @@ static bool check_wishes(IrProgram *p, const PassOptions *o) {
     for (int i = 0; i < p->n_requests; i++) ok &= request_known(p, p->requests[i]);
     for (int i = 0; i < o->n_enable; i++) ok &= pass_known(p->diag, o->enable[i].name);
     for (int i = 0; i < o->n_disable; i++) ok &= pass_known(p->diag, o->disable[i].name);
-    for (int i = 0; i < o->n_print_before; i++) ok &= !strcmp(o->print_before[i], "all") || pass_known(p->diag, o->print_before[i]);
-    for (int i = 0; i < o->n_print_after; i++) ok &= !strcmp(o->print_after[i], "all") || pass_known(p->diag, o->print_after[i]);
+    for (int i = 0; i < o->n_print_before; i++)
+        ok &= !strcmp(o->print_before[i], "all") || pass_known(p->diag, o->print_before[i]);
+    for (int i = 0; i < o->n_print_after; i++)
+        ok &= !strcmp(o->print_after[i], "all") || pass_known(p->diag, o->print_after[i]);
     for (int i = 0; ok && i < pass_count; i++)
         if (pass_table[i].kind == PASS_REQUIRED && wish_for(p, o, pass_table[i].name).off) {
-            diag_error(p->diag, no_place, NULL, "pass '%s' can't be disabled: no program compiles without it", pass_table[i].name);
+            diag_error(p->diag, no_place, NULL, "pass '%s' can't be disabled: no program compiles without it",
+                       pass_table[i].name);
             ok = false;
         }
     return ok;
@@ -120,8 +131,10 @@ static void dump(IrProgram *p, const PassOptions *o, const char *when, const cha
     FILE *out = o->out ? o->out : stdout;
     fflush(out);
     fprintf(p->diag->out, "%s %s:\n", when, name);
-    if (o->print_only) ir_print_only(p, o->print_only, out);
-    else ir_print(p, out);
+    if (o->print_only)
+        ir_print_only(p, o->print_only, out);
+    else
+        ir_print(p, out);
 }
 
 static char *text_of(const IrProgram *p, size_t *size) {
@@ -149,7 +162,8 @@ static bool reads_back(IrProgram *p, const char *name) {
         size_t at = 0;
         int line = 1;
         while (second && at < n1 && at < n2 && first[at] == second[at]) line += first[at++] == '\n';
-        diag_error(p->diag, no_place, NULL, "after pass '%s': the printed program doesn't read back as it is (line %d)", name, line);
+        diag_error(p->diag, no_place, NULL,
+                   "after pass '%s': the printed program doesn't read back as it is (line %d)", name, line);
     }
     free(first);
     free(second);
@@ -164,7 +178,8 @@ static bool check(IrProgram *p, const PassOptions *o, const char *name) {
     (void)o;
 #endif
     if (!ir_verify(p)) {
-        diag_error(p->diag, no_place, NULL, "the program isn't valid after pass '%s': a mistake of the compiler", name);
+        diag_error(p->diag, no_place, NULL,
+                   "the program isn't valid after pass '%s': a mistake of the compiler", name);
         return false;
     }
     return reads_back(p, name);
@@ -185,7 +200,8 @@ static bool run(IrProgram *p, const PassOptions *o, const PassInfo *x, const cha
 /* ---- entrances ---- */
 
 /* Runs a pass and finds out whether it changed the program: for those that were asked for by name. */
-static bool run_and_compare(IrProgram *p, const PassOptions *o, const PassInfo *x, const char *args, bool *changed) {
+static bool run_and_compare(IrProgram *p, const PassOptions *o, const PassInfo *x, const char *args,
+                            bool *changed) {
     size_t before_size, after_size;
     int applied = p->n_applied;
     char *before = text_of(p, &before_size);
@@ -210,7 +226,8 @@ static bool run_asked(IrProgram *p, const PassOptions *o, int at, const char *ar
     if (!run_and_compare(p, o, x, args, &changed)) return false;
     for (int i = 0; i < pass_count; i++)
         if (!strcmp(pass_table[i].name, x->name)) did[i] |= changed;
-    if (!did[at] && last_of_name(at)) diag_warn(p->diag, no_place, NULL, "pass '%s' does not apply to this model", x->name);
+    if (!did[at] && last_of_name(at))
+        diag_warn(p->diag, no_place, NULL, "pass '%s' does not apply to this model", x->name);
     if (changed && x->kind == PASS_CHANGES)
         fprintf(p->diag->out, "applied %s, which changes the model\n", p->applied[p->n_applied - 1]);
     return true;

@@ -1,10 +1,14 @@
 /* onehot-to-embedding: products with one-hots become lookups of the weight's rows. Exact.
  *
- * before:  %1 = hash %0             id<1000>
- *          %2 = onehot %1           f32[1000]
- *          %3 = weight "w"          always f32[1000,8]
- *          %4 = matmul %2, %3       f32[8]
- * after:   %4 = embed %1, %3        f32[8]
+ * before:
+ *   %1 = hash %0 {buckets=1000, fn="xxh3"} : id<1000>
+ *   %2 = onehot %1 : f32[1000]
+ *   %3 = weight {w=w} : always f32[1000,8]
+ *   %4 = matmul %2, %3 {ta=0, tb=0} : f32[8]
+ * after:
+ *   %1 = hash %0 {buckets=1000, fn="xxh3"} : id<1000>
+ *   %2 = weight {w=w} : always f32[1000,8]
+ *   %3 = embed %1, %2 : f32[8]
  * (tests/golden/passes/onehot-to-embedding/dense.*)
  *
  * The left side may also be what is linear in one-hots: sums and differences of them, their sum or mean along
@@ -22,17 +26,21 @@ typedef struct {
     int n, cap;
 } Lookup;
 
-static bool is_number(const IrNode *n) { return n->type.elem == TY_F32 && ir_type_size(n->type) == 1 && n->type.rank == 1; }
+static bool is_number(const IrNode *n) {
+    return n->type.elem == TY_F32 && ir_type_size(n->type) == 1 && n->type.rank == 1;
+}
 
 /* Is n linear in one-hots of its own width? mark holds it for the operands. */
 static bool onehot_sum(const IrNode *n) {
     switch (n->op) {
     case OP_ONEHOT: return true;
-    case OP_ADD: case OP_SUB:
-        return n->in[0]->mark && n->in[1]->mark && pass_same_dims(n->in[0]->type, n->in[1]->type);
+    case OP_ADD:
+    case OP_SUB: return n->in[0]->mark && n->in[1]->mark && pass_same_dims(n->in[0]->type, n->in[1]->type);
     case OP_MUL: return (n->in[0]->mark && is_number(n->in[1])) || (n->in[1]->mark && is_number(n->in[0]));
     case OP_DIV: return n->in[0]->mark && is_number(n->in[1]);
-    case OP_NEG: case OP_SEGSUM: case OP_SEGMEAN: return n->in[0]->mark;
+    case OP_NEG:
+    case OP_SEGSUM:
+    case OP_SEGMEAN: return n->in[0]->mark;
     default: return false;
     }
 }
@@ -42,9 +50,12 @@ static IrNode *looked_up(Lookup *l, IrNode *n) {
     for (int i = 0; i < l->n; i++)
         if (l->made[i].from == n) return l->made[i].to;
     IrNode *in[2] = {0}, *r;
-    for (int i = 0; i < n->n_in && n->op != OP_ONEHOT; i++) in[i] = n->in[i]->mark ? looked_up(l, n->in[i]) : n->in[i];
-    if (n->op == OP_ONEHOT) r = ir_build2(l->b, OP_EMBED, n->in[0], l->weight);
-    else r = n->n_in == 2 ? ir_build2(l->b, n->op, in[0], in[1]) : ir_build1(l->b, n->op, in[0]);
+    for (int i = 0; i < n->n_in && n->op != OP_ONEHOT; i++)
+        in[i] = n->in[i]->mark ? looked_up(l, n->in[i]) : n->in[i];
+    if (n->op == OP_ONEHOT)
+        r = ir_build2(l->b, OP_EMBED, n->in[0], l->weight);
+    else
+        r = n->n_in == 2 ? ir_build2(l->b, n->op, in[0], in[1]) : ir_build1(l->b, n->op, in[0]);
     Made made = {n, r};
     ARENA_PUSH(l->b->p->arena, l->made, l->n, l->cap, made);
     return r;

@@ -12,16 +12,19 @@ typedef struct {
 } PassTarget;
 
 typedef struct {
-    const char *name;  /* "gru-to-sru" */
-    const char *args;  /* text between the brackets, or NULL */
+    const char *name; /* "gru-to-sru" */
+    const char *args; /* text between the brackets, or NULL */
 } PassArg;
 
 typedef struct {
-    int level;                         /* -O0 … -O2 */
+    int level; /* -O0 … -O2 */
     PassTarget target;
-    const PassArg *enable;  int n_enable;   /* command line: wins over the file */
-    const PassArg *disable; int n_disable;
-    const char **print_before, **print_after; int n_print_before, n_print_after; /* names or "all" */
+    const PassArg *enable;
+    int n_enable; /* command line: wins over the file */
+    const PassArg *disable;
+    int n_disable;
+    const char **print_before, **print_after;
+    int n_print_before, n_print_after; /* names or "all" */
     const char *print_only;            /* NULL: the whole program */
     bool verify_each;                  /* verifier and print∘read∘print after each pass */
     FILE *out;                         /* for dumps */

@@ -1,33 +1,37 @@
 /* plan-memory: lifetimes to arena offsets. Required; exact.
  *
- * before:  %3 = matmul %0 %1        f32[8]        # phase 0 rows 64 tile
- *          %4 = relu %3             f32[8]        # phase 0 rows 64 loop
- *          %5 = mean_rows %4        step f32[8]   # phase 1 one
- * after, with a batch of 64:
- *          %3 = matmul …            # phase 0 rows 64 tile, fixed 0
- *          %4 = relu …              # phase 0 rows 64 loop, fixed 2048
- *          %5 = mean_rows …         # phase 1 one, fixed 0
+ * before, with a batch of 64:
+ *   %2 = matmul %0, %1 {ta=0, tb=0} : f32[8] #phase=0 domain=rows block=64 kernel=tile
+ *   %3 = relu %2 : f32[8] #phase=0 domain=rows block=64 kernel=loop
+ *   %4 = sum_rows %3 : step f32[8] #phase=1 domain=tiles block=1 kernel=loop
+ *   %5 = sum %4 {axis=0, keep=0} : step f32[1] #phase=2 domain=one block=1 kernel=loop
+ * after:
+ *   %2 = matmul %0, %1 {ta=0, tb=0} : f32[8] #phase=0 domain=rows block=64 kernel=tile at=fixed+0
+ *   %3 = relu %2 : f32[8] #phase=0 domain=rows block=64 kernel=loop at=fixed+2048
+ *   %4 = sum_rows %3 : step f32[8] #phase=1 domain=tiles block=1 kernel=loop at=fixed+0
+ *   %5 = sum %4 {axis=0, keep=0} : step f32[1] #phase=2 domain=one block=1 kernel=loop at=fixed+64
  * (tests/golden/passes/plan-memory/chain.*)
  *
  * Three kinds of arenas: the fixed one, in bytes, for values a row (at the full batch) and a step; one a list
- * axis, in elements a position; one a table, in elements a unique row. The latter two grow with their list, so
- * offsets in them are multiples of a capacity.
+ * axis, in elements a position; one a table, in elements a unique row. The latter two grow with their list,
+ * so offsets in them are multiples of a capacity.
  *
  * A value lives from the phase that makes it to the last one that reads it, whole phases: two kernels of one
- * phase run at the same time. What the runtime reads after the step (predictions, operands of metrics, losses)
- * lives to the end. Weights, constants and what the reader delivers take no place here, and a view stands in
- * the place of what it views, which lives as long as its views are read.
+ * phase run at the same time. What the runtime reads after the step (predictions, operands of metrics,
+ * losses) lives to the end. Weights, constants and what the reader delivers take no place here, and a view
+ * stands in the place of what it views, which lives as long as its views are read.
  *
- * Placement is greedy by size, largest first, each in the smallest gap that fits among the values that live at
- * the same time. lower_bytes, the largest sum of what lives in one phase, is a bound that no placement beats. */
+ * Placement is greedy by size, largest first, each in the smallest gap that fits among the values that live
+ * at the same time. lower_bytes, the largest sum of what lives in one phase, is a bound that no placement
+ * beats. */
 #include "passes/rewrite.h"
 #include <stdlib.h>
 
 typedef struct {
     IrNode *node;
-    int first, last;     /* phases */
+    int first, last;      /* phases */
     int64_t size, offset; /* bytes, or elements a position or unique row */
-    int order;           /* in the body */
+    int order;            /* in the body */
 } Buffer;
 typedef struct {
     Buffer *buf;

@@ -31,13 +31,19 @@ bool pass_is_const(const IrNode *n, double value) {
     return a->flist.n > 0;
 }
 
+static bool same_bytes(const void *a, const void *b, size_t size, int n) {
+    return n == 0 || memcmp(a, b, size * (size_t)n) == 0; /* empty lists may have no storage */
+}
+
 static bool attr_equal(const IrAttr *a, const IrAttr *b) {
     if (a->kind != b->kind || strcmp(a->key, b->key) != 0) return false;
     switch (a->kind) {
     case 'f': return memcmp(&a->f, &b->f, sizeof a->f) == 0; /* bits: 0 and -0 differ */
     case 's': return strcmp(a->s, b->s) == 0;
-    case 'I': return a->ilist.n == b->ilist.n && memcmp(a->ilist.v, b->ilist.v, sizeof(int64_t) * (size_t)a->ilist.n) == 0;
-    case 'F': return a->flist.n == b->flist.n && memcmp(a->flist.v, b->flist.v, sizeof(double) * (size_t)a->flist.n) == 0;
+    case 'I':
+        return a->ilist.n == b->ilist.n && same_bytes(a->ilist.v, b->ilist.v, sizeof(int64_t), a->ilist.n);
+    case 'F':
+        return a->flist.n == b->flist.n && same_bytes(a->flist.v, b->flist.v, sizeof(double), a->flist.n);
     default: return a->i == b->i;
     }
 }
@@ -67,7 +73,9 @@ uint64_t pass_hash(const IrNode *n) {
         case 'f': memcpy(&bits, &a->f, sizeof bits); break;
         case 's': bits = strlen(a->s); break;
         case 'I': bits = a->ilist.n ? (uint64_t)a->ilist.v[0] : 0; break;
-        case 'F': if (a->flist.n) memcpy(&bits, &a->flist.v[0], sizeof bits); break;
+        case 'F':
+            if (a->flist.n) memcpy(&bits, &a->flist.v[0], sizeof bits);
+            break;
         default: bits = (uint64_t)a->i;
         }
         h = mix(h, bits);
@@ -77,7 +85,9 @@ uint64_t pass_hash(const IrNode *n) {
 
 /* ---- bodies ---- */
 
-void pass_push(IrProgram *p, IrBody *body, IrNode *n) { ARENA_PUSH(p->arena, body->nodes, body->n, body->cap, n); }
+void pass_push(IrProgram *p, IrBody *body, IrNode *n) {
+    ARENA_PUSH(p->arena, body->nodes, body->n, body->cap, n);
+}
 
 int pass_dead_code(IrProgram *p, IrBody *body) {
     (void)p;
@@ -105,7 +115,8 @@ int pass_pool_lookups(IrProgram *p, IrBody *body) {
     pass_count_uses(body);
     for (int i = 0; i < body->n; i++) {
         IrNode *n = body->nodes[i];
-        if ((n->op != OP_SEGSUM && n->op != OP_SEGMEAN) || n->in[0]->op != OP_EMBED || n->in[0]->mark != 1) continue;
+        if ((n->op != OP_SEGSUM && n->op != OP_SEGMEAN) || n->in[0]->op != OP_EMBED || n->in[0]->mark != 1)
+            continue;
         IrAttr kind = ir_as("kind", n->op == OP_SEGSUM ? "sum" : "mean");
         n->op = OP_EMBEDPOOL; /* the result's type stays: a row of the table a row of the batch */
         n->in = n->in[0]->in;
@@ -132,8 +143,10 @@ bool pass_rewrite(IrProgram *p, IrFunc *f, PassVisit visit, void *user, int *cha
         rw.b.name = n->name;
         IrNode *r = visit(&rw, n);
         if (!r) return false;
-        if (r == n) pass_push(p, &f->body, n);
-        else rw.changed++;
+        if (r == n)
+            pass_push(p, &f->body, n);
+        else
+            rw.changed++;
         n->aux = r;
     }
     if (changed) *changed += rw.changed;
@@ -147,7 +160,9 @@ IrNode *pass_weight_node(IrBuilder *b, int weight) {
     return ir_build(b, OP_WEIGHT, 0, NULL, 1, &a);
 }
 
-IrNode *pass_scalar_op(IrBuilder *b, IrOp op, IrNode *x, double y) { return x ? ir_build2(b, op, x, ir_const(b, y)) : NULL; }
+IrNode *pass_scalar_op(IrBuilder *b, IrOp op, IrNode *x, double y) {
+    return x ? ir_build2(b, op, x, ir_const(b, y)) : NULL;
+}
 
 IrNode *pass_sum(IrBuilder *b, IrNode *x, int axis, bool keep) {
     IrAttr a[2] = {ir_ai("axis", axis), ir_ab("keep", keep)};

@@ -7,10 +7,10 @@
 #include "passes/pass.h"
 
 /* ---- properties ---- */
-bool pass_is_root(const IrNode *n);              /* kept without users: roots and writes */
-bool pass_is_reader(const IrNode *n);            /* run by the reader stage: columns and class READ */
+bool pass_is_root(const IrNode *n);               /* kept without users: roots and writes */
+bool pass_is_reader(const IrNode *n);             /* run by the reader stage: columns and class READ */
 bool pass_is_weight(const IrNode *n, int weight); /* a WEIGHT node, of this weight (any if -1) */
-bool pass_coarser(IrType a, IrType b);           /* a lives strictly less often than b */
+bool pass_coarser(IrType a, IrType b);            /* a lives strictly less often than b */
 bool pass_same_dims(IrType a, IrType b);
 bool pass_is_const(const IrNode *n, double value); /* a const, all of whose elements are value */
 /* Same op, operands, attributes and type: one may stand for the other if the op is pure. */
@@ -42,10 +42,11 @@ bool pass_rewrite(IrProgram *p, IrFunc *f, PassVisit visit, void *user, int *cha
 
 /* ---- building; NULL operands give NULL ---- */
 IrNode *pass_weight_node(IrBuilder *b, int weight);
-IrNode *pass_scalar_op(IrBuilder *b, IrOp op, IrNode *x, double y);    /* op(x, const y) */
+IrNode *pass_scalar_op(IrBuilder *b, IrOp op, IrNode *x, double y); /* op(x, const y) */
 IrNode *pass_sum(IrBuilder *b, IrNode *x, int axis, bool keep);
 IrNode *pass_slice(IrBuilder *b, IrNode *x, int axis, int64_t begin, int64_t end);
-IrNode *pass_reshape(IrBuilder *b, IrNode *x, int rank, const int64_t *dim); /* x itself if it has that shape */
+IrNode *pass_reshape(IrBuilder *b, IrNode *x, int rank,
+                     const int64_t *dim); /* x itself if it has that shape */
 IrNode *pass_matmul(IrBuilder *b, IrNode *x, IrNode *y, bool ta, bool tb);
 IrNode *pass_seg_len(IrBuilder *b, int axis);
 

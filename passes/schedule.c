@@ -1,11 +1,28 @@
-/* schedule: blocks, tiles, kernels, and the phases between which threads wait for each other. Required; exact.
+/* schedule: blocks, tiles, kernels, and the phases between which threads wait for each other. Required;
+ * exact.
  *
- * before:  %3 = matmul %0 %1        f32[8]
- *          %4 = relu %3             f32[8]
- *          %5 = mean_rows %4        step f32[8]
- * after:   %3 = matmul %0 %1        f32[8]        # phase 0 rows 64 library
- *          %4 = relu %3             f32[8]        # phase 0 rows 64 loop
- *          %5 = mean_rows %4        step f32[8]   # phase 1 one
+ * before:
+ *   %2 = inv_rows : step f32[1]
+ *   %3 = matmul %0, %1 {ta=0, tb=0} : f32[8]
+ *   %4 = relu %3 : f32[8]
+ *   %5 = sum %4 {axis=0, keep=0} : f32[1]
+ *   %7 = mean_rows %5 : step f32[1]
+ *   %8 = loss %7 {name="total"} : none
+ *   %10 = gt %4, %9 : f32[8]
+ *   %11 = mul %2, %10 : f32[8]
+ *   %12 = matmul_grad_w %0, %11 : step f32[1,8]
+ *   %13 = update %12 {w=w} : none
+ * after:
+ *   %2 = inv_rows : step f32[1] #phase=0
+ *   %3 = matmul %0, %1 {ta=0, tb=0} : f32[8] #phase=0 domain=rows block=64 kernel=tile
+ *   %4 = relu %3 : f32[8] #phase=0 domain=rows block=64 kernel=loop
+ *   %5 = sum %4 {axis=0, keep=0} : f32[1] #phase=0 domain=rows block=64 kernel=loop
+ *   %7 = gt %4, %6 : f32[8] #phase=0 domain=rows block=64 kernel=loop
+ *   %8 = mul %2, %7 : f32[8] #phase=0 domain=rows block=64 kernel=loop
+ *   %9 = mean_rows %5 : step f32[1] #phase=1 domain=one block=1 kernel=loop
+ *   %10 = loss %9 {name="total"} : none #phase=1 domain=one block=1 kernel=loop
+ *   %11 = matmul_grad_w %0, %8 : step f32[1,8] #phase=1 domain=tiles block=1 kernel=tile
+ *   %13 = update %11 {w=w} : none #phase=2 domain=tiles block=1 kernel=loop
  * (tests/golden/passes/schedule/phases.*; the body is sorted by phase)
  *
  * All threads run a function's nodes in order and meet at a barrier between phases. Within a phase the owner
@@ -42,17 +59,31 @@ static bool has_place(const IrNode *n) {
 
 static IrDomain domain_of(const IrNode *n) {
     switch (n->op) {
-    case OP_CONST: case OP_WEIGHT: case OP_COLUMN: case OP_INVROWS: case OP_ARG: case OP_PREDICT: case OP_METRIC:
-        return DOM_NONE;
-    case OP_LOSS: case OP_BNUPDATE: case OP_SUMSQ: case OP_MEANROWS: return DOM_ONE;
-    case OP_UPDATETOUCHED: case OP_UPDATEROWS: return DOM_UNIQ;
-    case OP_UPDATE: case OP_MATMULGRADW: case OP_DENSEGRAD: case OP_SUMROWS: case OP_BNSTATS: case OP_BNGSUMS:
-        return DOM_TILES;
+    case OP_CONST:
+    case OP_WEIGHT:
+    case OP_COLUMN:
+    case OP_INVROWS:
+    case OP_ARG:
+    case OP_PREDICT:
+    case OP_METRIC: return DOM_NONE;
+    case OP_LOSS:
+    case OP_BNUPDATE:
+    case OP_SUMSQ:
+    case OP_MEANROWS: return DOM_ONE;
+    case OP_UPDATETOUCHED:
+    case OP_UPDATEROWS: return DOM_UNIQ;
+    case OP_UPDATE:
+    case OP_MATMULGRADW:
+    case OP_DENSEGRAD:
+    case OP_SUMROWS:
+    case OP_BNSTATS:
+    case OP_BNGSUMS: return DOM_TILES;
     default: break;
     }
     if (ir_ops[n->op].cls == CLASS_READ || (n->op == OP_RESHAPE && has_place(n->in[0]))) return DOM_NONE;
     switch (n->type.live) {
-    case LIVE_ROW: case LIVE_POS: return DOM_ROWS;
+    case LIVE_ROW:
+    case LIVE_POS: return DOM_ROWS;
     case LIVE_UNIQ: return DOM_UNIQ;
     default: break;
     }
@@ -91,8 +122,10 @@ static void after_users(IrBody *body, IrNode *update, int w) {
     bool before = true;
     for (int i = 0; i < body->n; i++) {
         IrNode *n = body->nodes[i];
-        if (n == update) before = false;
-        else if (n->plan.domain != DOM_NONE && reads(n, w)) at_least(update, n->plan.phase + 1);
+        if (n == update)
+            before = false;
+        else if (n->plan.domain != DOM_NONE && reads(n, w))
+            at_least(update, n->plan.phase + 1);
         else if (before && n->op == OP_BNUPDATE && (ir_attr_i(n, "mean") == w || ir_attr_i(n, "var") == w))
             at_least(update, n->plan.phase); /* the same thread, in order */
     }
@@ -117,7 +150,8 @@ static void find_phases(IrBody *body) {
         if (n->plan.phase > last) last = n->plan.phase;
     }
     for (int i = 0; i < body->n; i++)
-        if (body->nodes[i]->op == OP_PREDICT || body->nodes[i]->op == OP_METRIC) at_least(body->nodes[i], last);
+        if (body->nodes[i]->op == OP_PREDICT || body->nodes[i]->op == OP_METRIC)
+            at_least(body->nodes[i], last);
 }
 
 static int by_phase(const void *a, const void *b) {
@@ -141,7 +175,8 @@ static bool read_args(IrProgram *p, const char *args, PassProducts *products, in
     for (int i = 0; wish && i < 3; i++)
         if (!strcmp(wish, wishes[i])) *products = (PassProducts)i, wish = NULL;
     if (wish) {
-        diag_error(p->diag, (Span){0}, NULL, "schedule: expected products=auto, tile or library, found '%s'", wish);
+        diag_error(p->diag, (Span){0}, NULL, "schedule: expected products=auto, tile or library, found '%s'",
+                   wish);
         return false;
     }
     char *end;

@@ -1,18 +1,27 @@
 /* simplify: constant folding, identities, common subexpressions, pooled lookups, dead code. Exact.
  *
- * before:  %2 = const {value=[2]}   %3 = const {value=[0.5]}
- *          %4 = mul %2, %3          always f32[1]
- *          %5 = mul %0, %4          f32[4]
- *          %6 = relu %5             f32[4]
- *          %7 = relu %5             f32[4]
- *          %8 = add %6, %7          f32[4]
- * after:   %6 = relu %0             f32[4]
- *          %8 = add %6, %6          f32[4]
+ * before:
+ *   %0 = column {col=x} : f32[1]
+ *   %1 = const {value=[2], shape=[1]} : always f32[1]
+ *   %2 = const {value=[0.5], shape=[1]} : always f32[1]
+ *   %3 = mul %1, %2 : always f32[1]
+ *   %4 = mul %0, %3 : f32[1]
+ *   %5 = relu %4 : f32[1]
+ *   %6 = relu %4 : f32[1]
+ *   %7 = add %5, %6 : f32[1]
+ *   %8 = exp %7 : f32[1]
+ *   %9 = predict %7 {name="p"} : none
+ * after:
+ *   %0 = column {col=x} : f32[1]
+ *   %1 = relu %0 : f32[1]
+ *   %2 = add %1, %1 : f32[1]
+ *   %3 = predict %2 {name="p"} : none
  * (tests/golden/passes/simplify/basics.*)
  *
  * Only identities that hold for every float are used: nothing is reassociated, 0 * x stays, and x + 0 goes
- * only where x can't be -0 (or where the 0 is the padding of a part, whose sign is nobody's). Two equal dropouts have equal keys, so they are one; a batchnorm is never merged
- * with its equal, since each moves the running statistics once. */
+ * only where x can't be -0 (or where the 0 is the padding of a part, whose sign is nobody's). Two equal
+ * dropouts have equal keys, so they are one; a batchnorm is never merged with its equal, since each moves the
+ * running statistics once. */
 #include "passes/simplify.h"
 #include <math.h>
 
@@ -21,17 +30,28 @@
 /* Can't be -0, so that x + 0 is x. */
 static bool never_minus_zero(const IrNode *x) {
     switch (x->op) {
-    case OP_LT: case OP_LE: case OP_GT: case OP_GE: case OP_EQ: case OP_NE:
-    case OP_EXP: case OP_SIGMOID: case OP_SOFTPLUS: case OP_SQUARE: case OP_ABS: case OP_ONEHOT: case OP_SEGLEN:
-        return true;
+    case OP_LT:
+    case OP_LE:
+    case OP_GT:
+    case OP_GE:
+    case OP_EQ:
+    case OP_NE:
+    case OP_EXP:
+    case OP_SIGMOID:
+    case OP_SOFTPLUS:
+    case OP_SQUARE:
+    case OP_ABS:
+    case OP_ONEHOT:
+    case OP_SEGLEN: return true;
     default: return false;
     }
 }
 
-/* Would an elementwise op of values of types a and b have type t? (They can meet; the question is how far they
- * stretch each other.) */
+/* Would an elementwise op of values of types a and b have type t? (They can meet; the question is how far
+ * they stretch each other.) */
 static bool stretch_to(IrType a, IrType b, IrType t) {
-    if ((a.rank > b.rank ? a.rank : b.rank) != t.rank || (a.live > b.live ? a.live : b.live) != t.live) return false;
+    if ((a.rank > b.rank ? a.rank : b.rank) != t.rank || (a.live > b.live ? a.live : b.live) != t.live)
+        return false;
     for (int i = 1; i <= t.rank; i++) {
         int64_t da = i <= a.rank ? a.dim[a.rank - i] : 1, db = i <= b.rank ? b.dim[b.rank - i] : 1;
         if ((da > db ? da : db) != t.dim[t.rank - i]) return false;
@@ -45,7 +65,8 @@ static IrNode *without_broadcast(PassRewrite *rw, IrNode *n) {
         if (n->in[i]->op != OP_BROADCAST) continue;
         IrNode *in[2] = {n->in[0], n->in[1]};
         in[i] = n->in[i]->in[0];
-        if (stretch_to(in[0]->type, in[1]->type, n->type)) return ir_build(&rw->b, n->op, 2, in, n->n_attrs, n->attrs);
+        if (stretch_to(in[0]->type, in[1]->type, n->type))
+            return ir_build(&rw->b, n->op, 2, in, n->n_attrs, n->attrs);
     }
     return n;
 }
@@ -69,7 +90,8 @@ static IrNode *elementwise(PassRewrite *rw, IrNode *n) {
         if (y_fits && pass_is_const(x, 0) && never_minus_zero(y)) return y;
         return pass_simplify_pads(rw, n);
     case OP_NEG: return x->op == OP_NEG ? x->in[0] : n;
-    case OP_RELU: case OP_ABS: return x->op == n->op ? x : n;
+    case OP_RELU:
+    case OP_ABS: return x->op == n->op ? x : n;
     case OP_DROPOUT: return ir_attr_f(n, "rate") == 0 ? x : n;
     default: return n;
     }

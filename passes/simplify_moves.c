@@ -1,7 +1,7 @@
 /* Movement in simplify: ops that move nothing go, and of two that move the same elements twice one is left.
  *
- * Reshapes are kept apart from what really moves: parts that are stacked, and the parts of a stack's gradient,
- * are joined and cut as flat rows, so that a reshape is left where it costs nothing. */
+ * Reshapes are kept apart from what really moves: parts that are stacked, and the parts of a stack's
+ * gradient, are joined and cut as flat rows, so that a reshape is left where it costs nothing. */
 #include "passes/simplify.h"
 
 static IrNode *flat(PassRewrite *rw, IrNode *x) {
@@ -43,7 +43,8 @@ static IrNode *matmul(PassRewrite *rw, IrNode *n) {
     bool swap[2] = {swaps_last(n->in[0]), swaps_last(n->in[1])};
     if (!swap[0] && !swap[1]) return n;
     IrNode *x = swap[0] ? n->in[0]->in[0] : n->in[0], *y = swap[1] ? n->in[1]->in[0] : n->in[1];
-    return pass_matmul(&rw->b, x, y, (ir_attr_i(n, "ta") != 0) != swap[0], (ir_attr_i(n, "tb") != 0) != swap[1]);
+    return pass_matmul(&rw->b, x, y, (ir_attr_i(n, "ta") != 0) != swap[0],
+                       (ir_attr_i(n, "tb") != 0) != swap[1]);
 }
 
 /* ---- concat, slice, reshape ---- */
@@ -87,7 +88,8 @@ static IrNode *reshape(PassRewrite *rw, IrNode *n) {
     if (x->op == OP_RESHAPE) return pass_reshape(&rw->b, x->in[0], n->type.rank, n->type.dim);
     if (n->type.rank != 1 || x->op != OP_SLICE || x->type.rank < 2 || ir_attr_i(x, "axis") != 0) return n;
     int64_t inner = ir_type_size(x->type) / x->type.dim[0];
-    return pass_slice(&rw->b, flat(rw, x->in[0]), 0, ir_attr_i(x, "begin") * inner, ir_attr_i(x, "end") * inner);
+    return pass_slice(&rw->b, flat(rw, x->in[0]), 0, ir_attr_i(x, "begin") * inner,
+                      ir_attr_i(x, "end") * inner);
 }
 
 /* ---- entrances ---- */
@@ -102,7 +104,8 @@ IrNode *pass_simplify_pads(PassRewrite *rw, IrNode *n) {
         b = n->in[0];
     }
     if (ir_attr_i(a, "before") + a->in[0]->type.dim[axis] != ir_attr_i(b, "before")) return n;
-    IrAttr along = ir_ai("axis", axis), pad[3] = {along, ir_ai("before", ir_attr_i(a, "before")), ir_ai("after", ir_attr_i(b, "after"))};
+    IrAttr along = ir_ai("axis", axis),
+           pad[3] = {along, ir_ai("before", ir_attr_i(a, "before")), ir_ai("after", ir_attr_i(b, "after"))};
     IrNode *both = ir_build(&rw->b, OP_CONCAT, 2, (IrNode *[]){a->in[0], b->in[0]}, 1, &along);
     return both ? ir_build(&rw->b, OP_PAD, 1, &both, 3, pad) : NULL;
 }
@@ -111,12 +114,14 @@ IrNode *pass_simplify_move(PassRewrite *rw, IrNode *n) {
     bool same = ir_type_eq(n->in[0]->type, n->type);
     switch (n->op) {
     case OP_RESHAPE: return reshape(rw, n);
-    case OP_BROADCAST: case OP_PAD: return same ? n->in[0] : n;
+    case OP_BROADCAST:
+    case OP_PAD: return same ? n->in[0] : n;
     case OP_SLICE: return slice(rw, n);
     case OP_CONCAT: return concat(rw, n);
     case OP_TRANSPOSE: return transpose(rw, n);
     case OP_MATMUL: return matmul(rw, n);
-    case OP_SUM: case OP_MAXR:
+    case OP_SUM:
+    case OP_MAXR:
         if (n->in[0]->type.dim[ir_attr_i(n, "axis")] != 1) return n;
         return pass_reshape(&rw->b, n->in[0], n->type.rank, n->type.dim);
     default: return n;

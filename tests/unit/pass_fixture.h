@@ -1,7 +1,7 @@
 /* A small program and batches for tests that run passes and compare by the reference interpreter.
  *
- * The schema is fixed: row number i, positions' numbers li and lj along lists h and k, label y, floats x and v
- * (along h), texts s and ls (along h). Values come from a hash of (column, place), so two programs with the
+ * The schema is fixed: row number i, positions' numbers li and lj along lists h and k, label y, floats x and
+ * v (along h), texts s and ls (along h). Values come from a hash of (column, place), so two programs with the
  * same nodes see the same batch, whatever a pass did. Weights are filled by their name. */
 #ifndef CTRC_TESTS_PASS_FIXTURE_H
 #define CTRC_TESTS_PASS_FIXTURE_H
@@ -18,9 +18,13 @@ enum { MAX_ROWS = 8, MAX_POS = 16 }; /* bounds of i and of li, lj */
 /* ---- programs ---- */
 
 static inline IrProgram *fx_program(Arena *a, Diag *d) {
-    static const struct { const char *name; IrColKind kind; int axis; } columns[COL_N] = {
-        {"i", COL_INT, -1}, {"li", COL_INT, AXIS_H}, {"lj", COL_INT, AXIS_K}, {"y", COL_LABEL, -1},
-        {"x", COL_FLOAT, -1}, {"v", COL_FLOAT, AXIS_H}, {"s", COL_STRING, -1}, {"ls", COL_STRING, AXIS_H}};
+    static const struct {
+        const char *name;
+        IrColKind kind;
+        int axis;
+    } columns[COL_N] = {{"i", COL_INT, -1},    {"li", COL_INT, AXIS_H},   {"lj", COL_INT, AXIS_K},
+                        {"y", COL_LABEL, -1},  {"x", COL_FLOAT, -1},      {"v", COL_FLOAT, AXIS_H},
+                        {"s", COL_STRING, -1}, {"ls", COL_STRING, AXIS_H}};
     IrProgram *p = ir_program_new(a, d);
     p->name = "fixture";
     p->batch = MAX_ROWS;
@@ -47,9 +51,14 @@ static inline int fx_optimizer(IrProgram *p, IrOptimizer o) {
     return p->n_opts - 1;
 }
 
-static inline IrWeight *fx_weight(IrProgram *p, const char *name, int optimizer, int rank, const int64_t *dim) {
-    IrWeight w = {.name = arena_strdup(p->arena, name), .rank = rank, .init = INIT_ZEROS, .trainable = optimizer >= 0,
-                  .optimizer = optimizer, .own_optimizer = -1};
+static inline IrWeight *fx_weight(IrProgram *p, const char *name, int optimizer, int rank,
+                                  const int64_t *dim) {
+    IrWeight w = {.name = arena_strdup(p->arena, name),
+                  .rank = rank,
+                  .init = INIT_ZEROS,
+                  .trainable = optimizer >= 0,
+                  .optimizer = optimizer,
+                  .own_optimizer = -1};
     for (int i = 0; i < rank; i++) w.dim[i] = dim[i];
     ARENA_PUSH(p->arena, p->weights, p->n_weights, p->cap_weights, w);
     return &p->weights[p->n_weights - 1];
@@ -136,16 +145,23 @@ static inline bool fx_fetch(void *user, const IrNode *n, InterpValue *out) {
     int64_t col = ir_attr_i(column, "col");
     for (int64_t i = 0; i < out->count * out->size; i++) {
         double r = fx_random(batch->seed * 1000003 + (uint64_t)col * 4099 + (uint64_t)i);
-        if (n->op == OP_COLUMN) out->v[i] = col == COL_Y ? r > 0 : r;
-        else if (n->op == OP_IDENTITY) out->v[i] = (double)i;
-        else if (n->op == OP_HASH) out->v[i] = floor((r + 1) / 2 * 1.2 * (double)n->type.bound) >= (double)n->type.bound ? -1 : floor((r + 1) / 2 * 1.2 * (double)n->type.bound);
-        else return false;
+        if (n->op == OP_COLUMN)
+            out->v[i] = col == COL_Y ? r > 0 : r;
+        else if (n->op == OP_IDENTITY)
+            out->v[i] = (double)i;
+        else if (n->op == OP_HASH)
+            out->v[i] = floor((r + 1) / 2 * 1.2 * (double)n->type.bound) >= (double)n->type.bound
+                            ? -1
+                            : floor((r + 1) / 2 * 1.2 * (double)n->type.bound);
+        else
+            return false;
     }
     return true;
 }
 
 /* h and k: offsets of rows + 1. */
-static inline InterpBatch *fx_batch(FxBatch *f, uint64_t seed, int64_t rows, const int64_t *h, const int64_t *k) {
+static inline InterpBatch *fx_batch(FxBatch *f, uint64_t seed, int64_t rows, const int64_t *h,
+                                    const int64_t *k) {
     *f = (FxBatch){.b = {.rows = rows, .fetch = fx_fetch, .user = f}, .offsets = {h, k}, .seed = seed};
     f->b.offsets = f->offsets;
     return &f->b;

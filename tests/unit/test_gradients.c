@@ -1,10 +1,10 @@
 /* Gradients by central differences, in double precision, for every op that has one.
  *
  * A case builds a value from trained weights; its elements are summed with different factors into a loss. The
- * derivative that `differentiate` gives is read off an sgd step of rate 1, and compared with differences of the
- * loss of func `model` along random directions and at single elements. Batches: several rows with empty and
- * longer lists, one row with one position, rows without any position but one. Each case runs with a gradient
- * that is the same for every row (it stays coarse) and one that differs. */
+ * derivative that `differentiate` gives is read off an sgd step of rate 1, and compared with differences of
+ * the loss of func `model` along random directions and at single elements. Batches: several rows with empty
+ * and longer lists, one row with one position, rows without any position but one. Each case runs with a
+ * gradient that is the same for every row (it stays coarse) and one that differs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,9 +64,13 @@ static IrNode *value(Maker *m, IrLive live, Shape s) {
     return fx_reshape(&m->b, ir_build2(&m->b, OP_EMBED, id, rows), s.rank, s.dim);
 }
 
-static IrNode *with_scalar(Maker *m, IrOp op, IrNode *x, double v) { return ir_build2(&m->b, op, x, ir_const(&m->b, v)); }
+static IrNode *with_scalar(Maker *m, IrOp op, IrNode *x, double v) {
+    return ir_build2(&m->b, op, x, ir_const(&m->b, v));
+}
 
-static IrNode *positive(Maker *m, IrNode *x) { return with_scalar(m, OP_ADD, ir_build1(&m->b, OP_SQUARE, x), 0.5); }
+static IrNode *positive(Maker *m, IrNode *x) {
+    return with_scalar(m, OP_ADD, ir_build1(&m->b, OP_SQUARE, x), 0.5);
+}
 
 /* ---- one case ---- */
 
@@ -81,9 +85,11 @@ static bool build(Arena *a, Diag *d, Make make, const Spec *s, bool fine, IrProg
     m.b = (IrBuilder){.p = m.p, .body = &m.p->funcs[0]->body};
     m.opt = fx_optimizer(m.p, (IrOptimizer){.kind = OPT_SGD, .lr = {.kind = SCHED_CONST, .lr = 1}});
     IrNode *x = make(&m, s);
-    if (x && fine && x->type.live == LIVE_POS) x = ir_build2(&m.b, OP_MUL, x, with_scalar(&m, OP_ADD, fx_column(&m.b, COL_V), 2));
+    if (x && fine && x->type.live == LIVE_POS)
+        x = ir_build2(&m.b, OP_MUL, x, with_scalar(&m, OP_ADD, fx_column(&m.b, COL_V), 2));
     if (x && x->type.live == LIVE_POS) x = ir_build1(&m.b, OP_SEGSUM, x);
-    if (x && fine && x->type.live == LIVE_ROW) x = ir_build2(&m.b, OP_MUL, x, with_scalar(&m, OP_ADD, fx_column(&m.b, COL_X), 2));
+    if (x && fine && x->type.live == LIVE_ROW)
+        x = ir_build2(&m.b, OP_MUL, x, with_scalar(&m, OP_ADD, fx_column(&m.b, COL_X), 2));
     if (x && (ir_type_size(x->type) > 1 || x->type.rank > 1)) x = fx_scalar(&m.b, x, factor);
     fx_root(&m.b, OP_LOSS, x, "loss");
     fx_root(&m.b, OP_PREDICT, fx_column(&m.b, COL_X), "p");
@@ -131,7 +137,8 @@ static bool probe(const Probe *q, Arena *a, double *largest) {
     for (int w = 0; w < q->n; w++) d[w] = ARENA_ARRAY(a, double, q->size[w]);
     for (int round = 0; round < 3; round++) { /* all elements at once */
         for (int w = 0; w < q->n; w++)
-            for (int64_t i = 0; i < q->size[w]; i++) d[w][i] = fx_random((uint64_t)(round * 7001 + w * 977 + i));
+            for (int64_t i = 0; i < q->size[w]; i++)
+                d[w][i] = fx_random((uint64_t)(round * 7001 + w * 977 + i));
         if (!agrees(q, d, largest)) return false;
     }
     for (int w = 0; w < q->n; w++) { /* one at a time */
@@ -171,7 +178,8 @@ static bool run_case(Make make, const Spec *s, bool fine, const InterpBatch *bat
             if (p->weights[w].running) probed.size[w] = 0;
             probed.w[w] = interp_weight(forward, w);
             probed.g[w] = ARENA_ARRAY(a, double, probed.size[w]);
-            for (int64_t i = 0; i < probed.size[w]; i++) probed.g[w][i] = probed.w[w][i] - interp_weight(train, w)[i];
+            for (int64_t i = 0; i < probed.size[w]; i++)
+                probed.g[w][i] = probed.w[w][i] - interp_weight(train, w)[i];
         }
         ok = ok && probe(&probed, a, largest);
     }
@@ -182,7 +190,8 @@ static bool run_case(Make make, const Spec *s, bool fine, const InterpBatch *bat
 }
 
 static void check(Make make, Spec s) {
-    static const int64_t many[] = {0, 2, 2, 5, 6}, other[] = {0, 0, 3, 4, 7}, one[] = {0, 1}, few[] = {0, 0, 0, 1};
+    static const int64_t many[] = {0, 2, 2, 5, 6}, other[] = {0, 0, 3, 4, 7}, one[] = {0, 1},
+                         few[] = {0, 0, 0, 1};
     FxBatch f;
     double largest = 0;
     cases++;
@@ -191,8 +200,8 @@ static void check(Make make, Spec s) {
                          : run / 2 == 1 ? fx_batch(&f, 12, 1, one, one)
                                         : fx_batch(&f, 13, 3, few, few);
         if (run_case(make, &s, run % 2, b, &largest)) continue;
-        fprintf(stderr, "%s, variant %d, live %d %d, ranks %d %d, ta %d tb %d: wrong in run %d\n", ir_ops[s.op].text, s.variant,
-                s.la, s.lb, s.sa.rank, s.sb.rank, s.ta, s.tb, run);
+        fprintf(stderr, "%s, variant %d, live %d %d, ranks %d %d, ta %d tb %d: wrong in run %d\n",
+                ir_ops[s.op].text, s.variant, s.la, s.lb, s.sa.rank, s.sb.rank, s.ta, s.tb, run);
         failures++;
         return;
     }
@@ -221,11 +230,12 @@ static IrNode *make_unary(Maker *m, const Spec *s) {
 }
 
 static void test_unary(void **state) {
-    static const IrOp ops[] = {OP_NEG, OP_EXP, OP_LOG, OP_LOG1P, OP_SQRT, OP_SQUARE, OP_ABS, OP_RELU, OP_LEAKYRELU,
-                               OP_SIGMOID, OP_TANH, OP_SOFTPLUS, OP_ERF, OP_CLIP};
+    static const IrOp ops[] = {OP_NEG,  OP_EXP,       OP_LOG,     OP_LOG1P, OP_SQRT,     OP_SQUARE, OP_ABS,
+                               OP_RELU, OP_LEAKYRELU, OP_SIGMOID, OP_TANH,  OP_SOFTPLUS, OP_ERF,    OP_CLIP};
     (void)state;
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        for (int live = LIVE_ALWAYS; live <= LIVE_POS; live++) check(make_unary, (Spec){.op = ops[i], .la = (IrLive)live, .sa = S1(9)});
+        for (int live = LIVE_ALWAYS; live <= LIVE_POS; live++)
+            check(make_unary, (Spec){.op = ops[i], .la = (IrLive)live, .sa = S1(9)});
     all_agree();
 }
 
@@ -254,7 +264,8 @@ static void test_binary(void **state) {
 static IrNode *make_reused(Maker *m, const Spec *s) {
     IrNode *x = value(m, s->la, S1(2)), *stopped = ir_build1(&m->b, OP_STOPGRAD, x);
     if (s->variant == 0) return ir_build2(&m->b, OP_MUL, x, x);
-    return ir_build2(&m->b, OP_ADD, ir_build2(&m->b, OP_SUB, stopped, stopped), ir_build1(&m->b, OP_SQUARE, x));
+    return ir_build2(&m->b, OP_ADD, ir_build2(&m->b, OP_SUB, stopped, stopped),
+                     ir_build1(&m->b, OP_SQUARE, x));
 }
 
 static IrNode *make_dropout(Maker *m, const Spec *s) {
@@ -284,10 +295,14 @@ static IrNode *make_move(Maker *m, const Spec *s) {
     case OP_SLICE: return ir_build(b, s->op, 1, &x, 3, (IrAttr[]){axis, ir_ai("begin", 1), ir_ai("end", 3)});
     case OP_PAD: return ir_build(b, s->op, 1, &x, 3, (IrAttr[]){axis, ir_ai("before", 2), ir_ai("after", 1)});
     case OP_RESHAPE: return fx_reshape(b, x, 2, (int64_t[]){4, 3});
-    case OP_TRANSPOSE: return ir_build(b, s->op, 1, &x, 1, (IrAttr[]){ir_ail(a, "order", (int64_t[]){2, 0, 1}, 3)});
-    case OP_GATHER: return ir_build(b, s->op, 1, &x, 2, (IrAttr[]){axis, ir_ail(a, "indices", (int64_t[]){2, 0, 2, 2}, 4)});
+    case OP_TRANSPOSE:
+        return ir_build(b, s->op, 1, &x, 1, (IrAttr[]){ir_ail(a, "order", (int64_t[]){2, 0, 1}, 3)});
+    case OP_GATHER:
+        return ir_build(b, s->op, 1, &x, 2,
+                        (IrAttr[]){axis, ir_ail(a, "indices", (int64_t[]){2, 0, 2, 2}, 4)});
     case OP_SCATTERADD:
-        return ir_build(b, s->op, 1, &x, 3, (IrAttr[]){axis, ir_ail(a, "indices", (int64_t[]){3, 0, 3}, 3), ir_ai("size", 5)});
+        return ir_build(b, s->op, 1, &x, 3,
+                        (IrAttr[]){axis, ir_ail(a, "indices", (int64_t[]){3, 0, 3}, 3), ir_ai("size", 5)});
     case OP_BROADCAST: {
         IrAttr to[2] = {ir_ail(a, "shape", (int64_t[]){2, 2, 3}, 3), ir_ai("axis", AXIS_H)};
         return ir_build(b, s->op, 1, &x, s->variant ? 2 : 1, to);
@@ -300,12 +315,14 @@ static IrNode *make_move(Maker *m, const Spec *s) {
 }
 
 static void test_moves(void **state) {
-    static const IrOp ops[] = {OP_SLICE, OP_PAD, OP_RESHAPE, OP_TRANSPOSE, OP_GATHER, OP_SCATTERADD, OP_BROADCAST, OP_CONCAT};
+    static const IrOp ops[] = {OP_SLICE,  OP_PAD,        OP_RESHAPE,   OP_TRANSPOSE,
+                               OP_GATHER, OP_SCATTERADD, OP_BROADCAST, OP_CONCAT};
     (void)state;
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         for (int live = LIVE_ALWAYS; live <= LIVE_POS; live++) {
             check(make_move, (Spec){.op = ops[i], .la = (IrLive)live, .lb = (IrLive)live});
-            if (ops[i] == OP_BROADCAST && live <= LIVE_ROW) check(make_move, (Spec){.op = ops[i], .la = (IrLive)live, .variant = 1});
+            if (ops[i] == OP_BROADCAST && live <= LIVE_ROW)
+                check(make_move, (Spec){.op = ops[i], .la = (IrLive)live, .variant = 1});
             for (int lb = LIVE_ALWAYS; ops[i] == OP_CONCAT && lb <= LIVE_POS; lb++)
                 check(make_move, (Spec){.op = ops[i], .la = (IrLive)live, .lb = (IrLive)lb});
         }
@@ -383,20 +400,23 @@ static Shape turned(Shape s, bool turn) {
 }
 
 static void test_matmul(void **state) {
-    static const struct { IrLive la, lb; Shape sa, sb; } kinds[] = {
-        {LIVE_ROW, LIVE_ALWAYS, {1, {3}}, {2, {3, 4}}},          /* dense layer */
+    static const struct {
+        IrLive la, lb;
+        Shape sa, sb;
+    } kinds[] = {
+        {LIVE_ROW, LIVE_ALWAYS, {1, {3}}, {2, {3, 4}}}, /* dense layer */
         {LIVE_POS, LIVE_ALWAYS, {1, {3}}, {2, {3, 4}}},
         {LIVE_STEP, LIVE_ALWAYS, {1, {3}}, {2, {3, 4}}},
         {LIVE_ALWAYS, LIVE_ALWAYS, {1, {3}}, {2, {3, 4}}},
         {LIVE_ROW, LIVE_STEP, {1, {3}}, {2, {3, 4}}},
-        {LIVE_ROW, LIVE_ALWAYS, {2, {2, 3}}, {2, {3, 4}}},       /* shared right */
+        {LIVE_ROW, LIVE_ALWAYS, {2, {2, 3}}, {2, {3, 4}}}, /* shared right */
         {LIVE_POS, LIVE_STEP, {3, {2, 2, 3}}, {2, {3, 4}}},
         {LIVE_ALWAYS, LIVE_ALWAYS, {3, {2, 2, 3}}, {2, {3, 4}}},
-        {LIVE_ALWAYS, LIVE_ROW, {2, {2, 3}}, {2, {3, 4}}},       /* shared left */
+        {LIVE_ALWAYS, LIVE_ROW, {2, {2, 3}}, {2, {3, 4}}}, /* shared left */
         {LIVE_STEP, LIVE_POS, {2, {2, 3}}, {3, {2, 3, 4}}},
-        {LIVE_ALWAYS, LIVE_ALWAYS, {2, {2, 3}}, {2, {3, 4}}},    /* plain */
+        {LIVE_ALWAYS, LIVE_ALWAYS, {2, {2, 3}}, {2, {3, 4}}}, /* plain */
         {LIVE_STEP, LIVE_ALWAYS, {2, {2, 3}}, {2, {3, 4}}},
-        {LIVE_ROW, LIVE_ROW, {2, {2, 3}}, {2, {3, 4}}},          /* batched */
+        {LIVE_ROW, LIVE_ROW, {2, {2, 3}}, {2, {3, 4}}}, /* batched */
         {LIVE_POS, LIVE_ROW, {2, {2, 3}}, {2, {3, 4}}},
         {LIVE_ROW, LIVE_ALWAYS, {3, {2, 2, 3}}, {3, {2, 3, 4}}},
         {LIVE_ALWAYS, LIVE_POS, {3, {2, 2, 3}}, {3, {2, 3, 4}}},
@@ -406,8 +426,14 @@ static void test_matmul(void **state) {
         for (int t = 0; t < 4; t++) {
             bool ta = t & 1, tb = t & 2;
             if (ta && kinds[i].sa.rank < 2) continue;
-            check(make_matmul, (Spec){.op = OP_MATMUL, .la = kinds[i].la, .lb = kinds[i].lb, .sa = turned(kinds[i].sa, ta),
-                                      .sb = turned(kinds[i].sb, tb), .ta = ta, .tb = tb, .variant = (int)i});
+            check(make_matmul, (Spec){.op = OP_MATMUL,
+                                      .la = kinds[i].la,
+                                      .lb = kinds[i].lb,
+                                      .sa = turned(kinds[i].sa, ta),
+                                      .sb = turned(kinds[i].sb, tb),
+                                      .ta = ta,
+                                      .tb = tb,
+                                      .variant = (int)i});
         }
     all_agree();
 }
@@ -429,7 +455,8 @@ static IrNode *pooled(Maker *m, IrNode *id, IrNode *rows, const char *kind) {
 
 static IrNode *make_lookup(Maker *m, const Spec *s) {
     IrBuilder *b = &m->b;
-    IrNode *t = fx_weight_node(b, new_weight(m, S2(5, 2), s->variant != 11)), *row = fx_hash(b, COL_S, 5), *list = fx_hash(b, COL_LS, 5);
+    IrNode *t = fx_weight_node(b, new_weight(m, S2(5, 2), s->variant != 11)), *row = fx_hash(b, COL_S, 5),
+           *list = fx_hash(b, COL_LS, 5);
     IrAttr none[2] = {ir_ab("ta", false), ir_ab("tb", false)};
     switch (s->variant) {
     case 0: return ir_build2(b, OP_EMBED, row, t);
@@ -437,25 +464,35 @@ static IrNode *make_lookup(Maker *m, const Spec *s) {
     case 2: return pooled(m, list, t, "sum");
     case 3: return pooled(m, list, t, "mean");
     case 4: /* one list, pooled both ways, twice, and not pooled */
-        return ir_build2(b, OP_ADD, ir_build2(b, OP_MUL, pooled(m, list, t, "mean"), pooled(m, list, t, "sum")),
-                         ir_build2(b, OP_MUL, pooled(m, list, t, "mean"), ir_build1(b, OP_SEGMAX, ir_build2(b, OP_EMBED, list, t))));
+        return ir_build2(b, OP_ADD,
+                         ir_build2(b, OP_MUL, pooled(m, list, t, "mean"), pooled(m, list, t, "sum")),
+                         ir_build2(b, OP_MUL, pooled(m, list, t, "mean"),
+                                   ir_build1(b, OP_SEGMAX, ir_build2(b, OP_EMBED, list, t))));
     case 5: /* the same table by three lists of ids, the last through an equal expression */
-        return ir_build2(b, OP_MUL, ir_build2(b, OP_EMBED, row, t),
-                         ir_build2(b, OP_MUL, pooled(m, list, t, "sum"), ir_build2(b, OP_EMBED, fx_hash(b, COL_S, 5), t)));
+        return ir_build2(
+            b, OP_MUL, ir_build2(b, OP_EMBED, row, t),
+            ir_build2(b, OP_MUL, pooled(m, list, t, "sum"), ir_build2(b, OP_EMBED, fx_hash(b, COL_S, 5), t)));
     case 6: return ir_build2(b, OP_EMBED, row, ir_build1(b, OP_TANH, t)); /* rows computed from a weight */
     case 7: return pooled(m, list, ir_build1(b, OP_TANH, t), "sum");
     case 8: return pooled(m, list, ir_build1(b, OP_TANH, t), "mean");
     case 9: return ir_build(b, OP_MATMUL, 2, (IrNode *[]){ir_build1(b, OP_ONEHOT, row), t}, 2, none);
-    case 10: return ir_build(b, OP_MATMUL, 2, (IrNode *[]){ir_build1(b, OP_SEGMEAN, ir_build1(b, OP_ONEHOT, list)), t}, 2, none);
+    case 10:
+        return ir_build(b, OP_MATMUL, 2,
+                        (IrNode *[]){ir_build1(b, OP_SEGMEAN, ir_build1(b, OP_ONEHOT, list)), t}, 2, none);
     default: /* looked up and used whole: then every row is updated */
-        return ir_build2(b, OP_MUL, ir_build2(b, OP_EMBED, row, t), ir_build1(b, OP_TANH, ir_build(b, OP_SUM, 1, &t, 2, (IrAttr[]){ir_ai("axis", 0), ir_ab("keep", false)})));
+        return ir_build2(
+            b, OP_MUL, ir_build2(b, OP_EMBED, row, t),
+            ir_build1(b, OP_TANH,
+                      ir_build(b, OP_SUM, 1, &t, 2, (IrAttr[]){ir_ai("axis", 0), ir_ab("keep", false)})));
     }
 }
 
 static void test_lookups(void **state) {
     (void)state;
-    for (int live = LIVE_STEP; live <= LIVE_POS; live++) check(make_bare_dense, (Spec){.op = OP_MATMUL, .la = (IrLive)live, .variant = 100});
-    for (int variant = 0; variant < 12; variant++) check(make_lookup, (Spec){.op = OP_EMBED, .variant = variant});
+    for (int live = LIVE_STEP; live <= LIVE_POS; live++)
+        check(make_bare_dense, (Spec){.op = OP_MATMUL, .la = (IrLive)live, .variant = 100});
+    for (int variant = 0; variant < 12; variant++)
+        check(make_lookup, (Spec){.op = OP_EMBED, .variant = variant});
     all_agree();
 }
 
@@ -472,15 +509,18 @@ static IrNode *make_batchnorm(Maker *m, const Spec *s) {
     if (s->variant == 1) gamma = ir_build1(&m->b, OP_EXP, gamma);
     IrAttr a[2] = {ir_af("eps", 1e-2), ir_af("momentum", 0.9)};
     return ir_build(&m->b, OP_BATCHNORM, 5,
-                    (IrNode *[]){x, gamma, beta, fx_weight_node(&m->b, mean), fx_weight_node(&m->b, var)}, 2, a);
+                    (IrNode *[]){x, gamma, beta, fx_weight_node(&m->b, mean), fx_weight_node(&m->b, var)}, 2,
+                    a);
 }
 
 static void test_batchnorm(void **state) {
     (void)state;
     for (int live = LIVE_ROW; live <= LIVE_POS; live++)
         for (int variant = 0; variant < 2; variant++) {
-            check(make_batchnorm, (Spec){.op = OP_BATCHNORM, .la = (IrLive)live, .sa = S1(3), .variant = variant});
-            check(make_batchnorm, (Spec){.op = OP_BATCHNORM, .la = (IrLive)live, .sa = S2(2, 3), .variant = variant});
+            check(make_batchnorm,
+                  (Spec){.op = OP_BATCHNORM, .la = (IrLive)live, .sa = S1(3), .variant = variant});
+            check(make_batchnorm,
+                  (Spec){.op = OP_BATCHNORM, .la = (IrLive)live, .sa = S2(2, 3), .variant = variant});
         }
     all_agree();
 }
@@ -503,9 +543,15 @@ static void test_every_op(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unary),      cmocka_unit_test(test_binary),     cmocka_unit_test(test_reuse_and_dropout),
-        cmocka_unit_test(test_moves),      cmocka_unit_test(test_reductions), cmocka_unit_test(test_statistics),
-        cmocka_unit_test(test_matmul),     cmocka_unit_test(test_lookups),    cmocka_unit_test(test_batchnorm),
+        cmocka_unit_test(test_unary),
+        cmocka_unit_test(test_binary),
+        cmocka_unit_test(test_reuse_and_dropout),
+        cmocka_unit_test(test_moves),
+        cmocka_unit_test(test_reductions),
+        cmocka_unit_test(test_statistics),
+        cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_lookups),
+        cmocka_unit_test(test_batchnorm),
         cmocka_unit_test(test_every_op),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
-/* Each pass against tests/golden/passes/PASS/NAME.in.ir and NAME.out.ir: the examples of the passes' comments,
- * and each rewrite and each case in which one must not be made. NAME.args holds the pass's arguments, if
- * there are any. CTRC_UPDATE_GOLDEN=1 writes the outputs anew. */
+/* Each pass against tests/golden/passes/PASS/NAME.in.ir and NAME.out.ir: the examples of the passes'
+ * comments, and each rewrite and each case in which one must not be made. NAME.args holds the pass's
+ * arguments, if there are any. CTRC_UPDATE_GOLDEN=1 writes the outputs anew. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,7 +72,9 @@ static bool check(const char *pass, const char *file) {
     size_t size;
     char *expected = slurp(out, &size);
     bool same = expected && !strcmp(expected, found);
-    if (!same && expected) fprintf(stderr, "%s: differs from line %d; found:\n%s", out, first_difference(expected, found), found);
+    if (!same && expected)
+        fprintf(stderr, "%s: differs from line %d; found:\n%s", out, first_difference(expected, found),
+                found);
     if (!same && !expected) fprintf(stderr, "%s is missing; found:\n%s", out, found);
     free(expected);
     free(found);
@@ -92,7 +94,8 @@ static void test_golden(void **state) {
         DIR *dir = opendir(path);
         for (struct dirent *e; dir && (e = readdir(dir));) {
             size_t length = strlen(e->d_name);
-            if (length > 6 && !strcmp(e->d_name + length - 6, ".in.ir") && n < 256) files[n++] = strdup(e->d_name);
+            if (length > 6 && !strcmp(e->d_name + length - 6, ".in.ir") && n < 256)
+                files[n++] = strdup(e->d_name);
         }
         if (dir) closedir(dir);
         if (!n) {
@@ -108,7 +111,54 @@ static void test_golden(void **state) {
     assert_int_equal(wrong, 0);
 }
 
+/* ---- the examples in the passes' comments ---- */
+
+/* Is the text from `line` to the end of the line, without a remark after two blanks, a line of `file`? */
+static bool line_of(const char *file, const char *line) {
+    size_t n = strcspn(line, "\n");
+    for (size_t i = 1; i + 1 < n; i++)
+        if (line[i] == ' ' && line[i + 1] == ' ') n = i;
+    for (const char *at = file; (at = strchr(at, '%')); at++)
+        if (!strncmp(at, line, n) && at[n] == '\n') return true;
+    return false;
+}
+
+/* "A before/after example which is the same as its golden test": each line of the opening comment that
+ * defines a value is one of the golden file that the comment names. */
+static void test_examples(void **state) {
+    (void)state;
+    for (int i = 0; i < pass_count; i++) {
+        char path[1024], name[512];
+        size_t size;
+        int lines = 0;
+        snprintf(path, sizeof path, CTRC_SOURCE_DIR "/passes/%s.c", pass_table[i].name);
+        char *source = slurp(path, &size);
+        assert_non_null(source);
+        *strstr(source, "*/") = 0;
+        const char *named = strstr(source, "(tests/golden/passes/");
+        assert_non_null(named);
+        assert_int_equal(sscanf(named, "(tests/golden/passes/%500[^*]", name), 1);
+        char *golden[2];
+        for (int side = 0; side < 2; side++) {
+            snprintf(path, sizeof path, GOLDEN "/%s%s.ir", name, side ? "out" : "in");
+            golden[side] = slurp(path, &size);
+            assert_non_null(golden[side]);
+        }
+        bool after = false;
+        for (char *line = strtok(source, "\n"); line; line = strtok(NULL, "\n")) {
+            after |= !strncmp(line, " * after", 8);
+            if (line[0] != ' ' || line[1] != '*' || line[2 + strspn(line + 2, " ")] != '%') continue;
+            lines++;
+            if (!line_of(golden[after], strchr(line, '%')))
+                fail_msg("%s.c: not in %s: %s", pass_table[i].name, name, line);
+        }
+        assert_true(lines > 3);
+        for (int side = 0; side < 2; side++) free(golden[side]);
+        free(source);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden), cmocka_unit_test(test_examples)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

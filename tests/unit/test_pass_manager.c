@@ -40,7 +40,8 @@ static void begin(World *w, bool hot) {
     w->messages_file = open_memstream(&w->messages, &w->n1);
     w->out_file = open_memstream(&w->out, &w->n2);
     w->d = diag_new(w->a, w->messages_file);
-    w->o = (PassOptions){.level = 2, .verify_each = true, .target = {8, 16, 32768, 524288}, .out = w->out_file};
+    w->o =
+        (PassOptions){.level = 2, .verify_each = true, .target = {8, 16, 32768, 524288}, .out = w->out_file};
     model(w, hot);
 }
 
@@ -60,7 +61,8 @@ static const char *said(World *w) {
 /* The applied passes, in one line. */
 static const char *applied(const World *w) {
     const char *line = "";
-    for (int i = 0; i < w->p->n_applied; i++) line = arena_printf(w->a, "%s%s%s", line, i ? " " : "", w->p->applied[i]);
+    for (int i = 0; i < w->p->n_applied; i++)
+        line = arena_printf(w->a, "%s%s%s", line, i ? " " : "", w->p->applied[i]);
     return line;
 }
 
@@ -87,7 +89,8 @@ static void test_levels(void **state) {
 
 static void test_enable_and_disable(void **state) {
     (void)state;
-    static const PassArg simplify[] = {{"simplify", NULL}}, fuse[] = {{"fuse", NULL}}, rows[] = {{"schedule", "rows=32"}};
+    static const PassArg simplify[] = {{"simplify", NULL}}, fuse[] = {{"fuse", NULL}},
+                         rows[] = {{"schedule", "rows=32"}};
     World w;
     begin(&w, true); /* both places of simplify, and fuse by the file */
     w.o.disable = simplify;
@@ -104,7 +107,8 @@ static void test_enable_and_disable(void **state) {
     w.o.disable = simplify;
     w.o.n_disable = 1;
     assert_true(pass_run_all(w.p, &w.o));
-    assert_string_equal(applied(&w), "onehot-to-embedding differentiate lazy-update fuse schedule plan-memory");
+    assert_string_equal(applied(&w),
+                        "onehot-to-embedding differentiate lazy-update fuse schedule plan-memory");
     end(&w);
     begin(&w, true); /* at -O0, one by name; arguments are recorded */
     w.o.level = 0;
@@ -124,7 +128,8 @@ static void test_required(void **state) {
     w.o.disable = no;
     w.o.n_disable = 1;
     assert_false(pass_run_all(w.p, &w.o));
-    assert_non_null(strstr(said(&w), "error: pass 'schedule' can't be disabled: no program compiles without it"));
+    assert_non_null(
+        strstr(said(&w), "error: pass 'schedule' can't be disabled: no program compiles without it"));
     end(&w);
 }
 
@@ -266,9 +271,11 @@ static void test_list(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_levels), cmocka_unit_test(test_enable_and_disable), cmocka_unit_test(test_required),
-        cmocka_unit_test(test_names),  cmocka_unit_test(test_does_not_apply),     cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_dumps),  cmocka_unit_test(test_parse_args),         cmocka_unit_test(test_list),
+        cmocka_unit_test(test_levels),         cmocka_unit_test(test_enable_and_disable),
+        cmocka_unit_test(test_required),       cmocka_unit_test(test_names),
+        cmocka_unit_test(test_does_not_apply), cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_dumps),          cmocka_unit_test(test_parse_args),
+        cmocka_unit_test(test_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
-/* 300 random graphs through all passes. After each pass the program must be valid, read back from its own text
- * unchanged, and compute what it computed before: predictions, losses, and the weights and slots after two steps
- * of training. CTRC_RANDOM_SEED=n runs graph n alone and prints it before a pass that goes wrong. */
+/* 300 random graphs through all passes. After each pass the program must be valid, read back from its own
+ * text unchanged, and compute what it computed before: predictions, losses, and the weights and slots after
+ * two steps of training. CTRC_RANDOM_SEED=n runs graph n alone and prints it before a pass that goes wrong.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +44,8 @@ static IrNode *of_rank1(Gen *g) {
 }
 
 static int weight(Gen *g, int rank, const int64_t *dim) {
-    fx_weight(g->p, arena_printf(g->p->arena, "w%d", g->p->n_weights), (int)below(g, (uint64_t)g->p->n_opts), rank, dim);
+    fx_weight(g->p, arena_printf(g->p->arena, "w%d", g->p->n_weights), (int)below(g, (uint64_t)g->p->n_opts),
+              rank, dim);
     return g->p->n_weights - 1;
 }
 
@@ -63,7 +65,8 @@ static void random_optimizers(Gen *g) {
 }
 
 static IrNode *unary(Gen *g, IrNode *x) {
-    static const IrOp ops[] = {OP_NEG, OP_ABS, OP_RELU, OP_SIGMOID, OP_TANH, OP_SOFTPLUS, OP_ERF, OP_STOPGRAD, OP_TANH};
+    static const IrOp ops[] = {OP_NEG,      OP_ABS, OP_RELU,     OP_SIGMOID, OP_TANH,
+                               OP_SOFTPLUS, OP_ERF, OP_STOPGRAD, OP_TANH};
     IrAttr slope = ir_af("slope", 0.1), clip[2] = {ir_af("lo", -0.3), ir_af("hi", 0.8)};
     IrAttr drop[2] = {ir_af("rate", below(g, 3) ? 0.3 : 0), ir_ai("key", (int64_t)below(g, 3))};
     switch (below(g, 12)) {
@@ -79,9 +82,13 @@ static IrNode *binary(Gen *g) {
     static const double numbers[] = {0, 1, -1, -0.0, 0.5};
     IrNode *x = recent(g), *y = any(g);
     IrOp op = ops[below(g, sizeof ops / sizeof *ops)];
-    if (below(g, 3) == 0) y = ir_const(&g->b, numbers[below(g, 5)]);
-    else if (!(x->type.rank == y->type.rank && !memcmp(x->type.dim, y->type.dim, sizeof x->type.dim))) y = ir_build1(&g->b, OP_NEG, x);
-    if (below(g, 6) == 0) return ir_build2(&g->b, OP_DIV, x, ir_build2(&g->b, OP_ADD, ir_build1(&g->b, OP_SQUARE, y), ir_const(&g->b, 1)));
+    if (below(g, 3) == 0)
+        y = ir_const(&g->b, numbers[below(g, 5)]);
+    else if (!(x->type.rank == y->type.rank && !memcmp(x->type.dim, y->type.dim, sizeof x->type.dim)))
+        y = ir_build1(&g->b, OP_NEG, x);
+    if (below(g, 6) == 0)
+        return ir_build2(&g->b, OP_DIV, x,
+                         ir_build2(&g->b, OP_ADD, ir_build1(&g->b, OP_SQUARE, y), ir_const(&g->b, 1)));
     return below(g, 2) ? ir_build2(&g->b, op, x, y) : ir_build2(&g->b, op, y, x);
 }
 
@@ -93,31 +100,50 @@ static IrNode *move(Gen *g) {
     IrAttr axis = ir_ai("axis", 0);
     switch (below(g, 10)) {
     case 8: { /* stacked, multiplied with itself turned */
-        IrNode *rows[2] = {fx_reshape(b, x, 2, (int64_t[]){1, n}), fx_reshape(b, unary(g, x), 2, (int64_t[]){1, n})};
+        IrNode *rows[2] = {fx_reshape(b, x, 2, (int64_t[]){1, n}),
+                           fx_reshape(b, unary(g, x), 2, (int64_t[]){1, n})};
         IrNode *stack = ir_build(b, OP_CONCAT, 2, rows, 1, &axis);
-        IrAttr order = ir_ail(a, "order", (int64_t[]){1, 0}, 2), t[2] = {ir_ab("ta", false), ir_ab("tb", false)};
-        return ir_build(b, OP_MATMUL, 2, (IrNode *[]){stack, ir_build(b, OP_TRANSPOSE, 1, &stack, 1, &order)}, 2, t);
+        IrAttr order = ir_ail(a, "order", (int64_t[]){1, 0}, 2),
+               t[2] = {ir_ab("ta", false), ir_ab("tb", false)};
+        return ir_build(b, OP_MATMUL, 2, (IrNode *[]){stack, ir_build(b, OP_TRANSPOSE, 1, &stack, 1, &order)},
+                        2, t);
     }
     case 9: { /* cut in two, each part on its own way */
         if (n < 2) return unary(g, x);
         IrNode *m = fx_reshape(b, x, 2, (int64_t[]){n, 1}), *part[2];
         int64_t at2 = 1 + at % (n - 1), cut[3] = {0, at2, n};
         for (int i = 0; i < 2; i++) {
-            part[i] = ir_build(b, OP_SLICE, 1, &m, 3, (IrAttr[]){axis, ir_ai("begin", cut[i]), ir_ai("end", cut[i + 1])});
-            part[i] = ir_build1(b, i ? OP_SIGMOID : OP_TANH, fx_reshape(b, part[i], 1, (int64_t[]){cut[i + 1] - cut[i]}));
+            part[i] = ir_build(b, OP_SLICE, 1, &m, 3,
+                               (IrAttr[]){axis, ir_ai("begin", cut[i]), ir_ai("end", cut[i + 1])});
+            part[i] = ir_build1(b, i ? OP_SIGMOID : OP_TANH,
+                                fx_reshape(b, part[i], 1, (int64_t[]){cut[i + 1] - cut[i]}));
         }
         return ir_build(b, OP_CONCAT, 2, (IrNode *[]){part[1], part[0]}, 1, &axis);
     }
     case 0: return ir_build(b, OP_CONCAT, 3, (IrNode *[]){x, y, x}, 1, &axis);
-    case 1: return ir_build(b, OP_SLICE, 1, &x, 3, (IrAttr[]){axis, ir_ai("begin", at), ir_ai("end", at + 1 + (int64_t)below(g, (uint64_t)(n - at)))});
-    case 2: return ir_build(b, OP_PAD, 1, &x, 3, (IrAttr[]){axis, ir_ai("before", (int64_t)below(g, 2)), ir_ai("after", (int64_t)below(g, 2))});
-    case 3: return ir_build(b, OP_GATHER, 1, &x, 2, (IrAttr[]){axis, ir_ail(a, "indices", (int64_t[]){at, 0, at}, 3)});
-    case 4: return ir_build(b, OP_SCATTERADD, 1, &x, 3, (IrAttr[]){axis, ir_ail(a, "indices", ARENA_ARRAY(a, int64_t, n), (int)n), ir_ai("size", 2)});
+    case 1:
+        return ir_build(b, OP_SLICE, 1, &x, 3,
+                        (IrAttr[]){axis, ir_ai("begin", at),
+                                   ir_ai("end", at + 1 + (int64_t)below(g, (uint64_t)(n - at)))});
+    case 2:
+        return ir_build(
+            b, OP_PAD, 1, &x, 3,
+            (IrAttr[]){axis, ir_ai("before", (int64_t)below(g, 2)), ir_ai("after", (int64_t)below(g, 2))});
+    case 3:
+        return ir_build(b, OP_GATHER, 1, &x, 2,
+                        (IrAttr[]){axis, ir_ail(a, "indices", (int64_t[]){at, 0, at}, 3)});
+    case 4:
+        return ir_build(
+            b, OP_SCATTERADD, 1, &x, 3,
+            (IrAttr[]){axis, ir_ail(a, "indices", ARENA_ARRAY(a, int64_t, n), (int)n), ir_ai("size", 2)});
     case 5: {
-        /* one of its parts back; the other counts too, since what nothing depends on any more isn't decayed by l2 */
+        /* one of its parts back; the other counts too, since what nothing depends on any more isn't decayed
+         * by l2 */
         IrNode *both = ir_build(b, OP_CONCAT, 2, (IrNode *[]){x, y}, 1, &axis);
-        IrNode *part = ir_build(b, OP_SLICE, 1, &both, 3, (IrAttr[]){axis, ir_ai("begin", n), ir_ai("end", n + ir_type_size(y->type))});
-        return ir_build2(b, OP_ADD, part, ir_build(b, OP_SUM, 1, &x, 2, (IrAttr[]){axis, ir_ab("keep", true)}));
+        IrNode *part = ir_build(b, OP_SLICE, 1, &both, 3,
+                                (IrAttr[]){axis, ir_ai("begin", n), ir_ai("end", n + ir_type_size(y->type))});
+        return ir_build2(b, OP_ADD, part,
+                         ir_build(b, OP_SUM, 1, &x, 2, (IrAttr[]){axis, ir_ab("keep", true)}));
     }
     case 6: return fx_reshape(b, fx_reshape(b, x, 2, (int64_t[]){n, 1}), 2, (int64_t[]){1, n});
     default: {
@@ -194,9 +220,14 @@ static IrNode *step(Gen *g) {
     IrNode *x = recent(g);
     bool rows = x->type.live >= LIVE_ROW;
     switch (below(g, 14)) {
-    case 0: case 1: case 2: return unary(g, x);
-    case 3: case 4: case 5: return binary(g);
-    case 6: case 7: return move(g);
+    case 0:
+    case 1:
+    case 2: return unary(g, x);
+    case 3:
+    case 4:
+    case 5: return binary(g);
+    case 6:
+    case 7: return move(g);
     case 8: return reduction(g);
     case 9: return dense(g, of_rank1(g));
     case 10: return lookup(g);
@@ -246,9 +277,13 @@ static IrProgram *random_program(Arena *a, Diag *d, uint64_t seed) {
     IrAttr m[4] = {ir_as("kind", "auc"), ir_as("name", "p"), ir_ab("where", false), ir_ab("by", false)};
     ir_build(&g.b, OP_METRIC, 2, (IrNode *[]){p, y}, 4, m);
     fx_root(&g.b, OP_LOSS, ir_build2(&g.b, OP_BCELOGITS, z, y), "bce");
-    if (below(&g, 2)) fx_root(&g.b, OP_LOSS, ir_build1(&g.b, OP_SQUARE, ir_build2(&g.b, OP_SUB, other, y)), "mse");
-    if (below(&g, 3) == 0) fx_root(&g.b, OP_LOSS, ir_build1(&g.b, OP_MEANROWS, ir_build1(&g.b, OP_SQUARE, other)), "step");
-    if (below(&g, 3) == 0) fx_root(&g.b, OP_LOSS, fx_scalar(&g.b, ir_build1(&g.b, OP_SQUARE, vector_weight(&g, 2)), factor), "always");
+    if (below(&g, 2))
+        fx_root(&g.b, OP_LOSS, ir_build1(&g.b, OP_SQUARE, ir_build2(&g.b, OP_SUB, other, y)), "mse");
+    if (below(&g, 3) == 0)
+        fx_root(&g.b, OP_LOSS, ir_build1(&g.b, OP_MEANROWS, ir_build1(&g.b, OP_SQUARE, other)), "step");
+    if (below(&g, 3) == 0)
+        fx_root(&g.b, OP_LOSS, fx_scalar(&g.b, ir_build1(&g.b, OP_SQUARE, vector_weight(&g, 2)), factor),
+                "always");
     ir_renumber(g.p);
     return g.p;
 }
@@ -263,7 +298,8 @@ typedef struct {
 
 static void add(Arena *a, Results *r, double v) { ARENA_PUSH(a, r->v, r->n, r->cap, v); }
 
-static void run(Arena *a, Results *r, Interp *it, IrProgram *p, const char *name, uint64_t seed, bool losses) {
+static void run(Arena *a, Results *r, Interp *it, IrProgram *p, const char *name, uint64_t seed,
+                bool losses) {
     static const int64_t h[] = {0, 2, 2, 5, 6, 9}, k[] = {0, 0, 3, 4, 7, 7};
     FxBatch f;
     r->ok = r->ok && interp_run(it, name, fx_batch(&f, seed, 5, h, k));
@@ -281,7 +317,8 @@ static Results results(Arena *a, IrProgram *p) {
     Results r = {.ok = true};
     Interp *it = interp_new(p, 3);
     fx_fill(it, p, 0.5);
-    if (ir_func(p, "model")) run(a, &r, it, p, "model", 1, true);
+    if (ir_func(p, "model"))
+        run(a, &r, it, p, "model", 1, true);
     else {
         run(a, &r, it, p, "train", 1, true);
         run(a, &r, it, p, "train", 2, true);
@@ -290,10 +327,12 @@ static Results results(Arena *a, IrProgram *p) {
         for (int w = 0; w < p->n_weights; w++) {
             int64_t size = 1;
             const char *names[3];
-            int slots = p->weights[w].optimizer >= 0 ? ir_opt_slots(&p->opts[p->weights[w].optimizer], names) : 0;
+            int slots =
+                p->weights[w].optimizer >= 0 ? ir_opt_slots(&p->opts[p->weights[w].optimizer], names) : 0;
             for (int i = 0; i < p->weights[w].rank; i++) size *= p->weights[w].dim[i];
             for (int s = -1; s < slots; s++)
-                for (int64_t i = 0; i < size; i++) add(a, &r, s < 0 ? interp_weight(it, w)[i] : interp_slot(it, w, s)[i]);
+                for (int64_t i = 0; i < size; i++)
+                    add(a, &r, s < 0 ? interp_weight(it, w)[i] : interp_slot(it, w, s)[i]);
         }
     }
     interp_free(it);
@@ -336,8 +375,8 @@ static char *text_of(IrProgram *p) {
     return text;
 }
 
-/* All passes in order on one program; each must leave the results as they were. differentiate is compared with
- * itself on a program that no pass has touched: gradients have a test of their own. */
+/* All passes in order on one program; each must leave the results as they were. differentiate is compared
+ * with itself on a program that no pass has touched: gradients have a test of their own. */
 static bool through_all(uint64_t seed, bool loud) {
     Arena *a = arena_new();
     Diag *d = diag_new(a, stderr);
@@ -358,7 +397,8 @@ static bool through_all(uint64_t seed, bool loud) {
         applied_passes++;
         Results now = ok ? results(a, p) : (Results){0};
         ok = ok && same(ir_func(p, "model") ? &forward : &trained, &now);
-        if (!ok) fprintf(stderr, "graph %llu: wrong after %s\n", (unsigned long long)seed, pass_table[i].name);
+        if (!ok)
+            fprintf(stderr, "graph %llu: wrong after %s\n", (unsigned long long)seed, pass_table[i].name);
         if (!ok && loud) fprintf(stderr, "before:\n%s\nafter:\n%s\n", before, after);
         free(before);
         free(after);
@@ -380,7 +420,8 @@ static void test_random_graphs(void **state) {
     assert_int_equal(wrong, 0);
     assert_true(skipped < GRAPHS / 10);
     for (int i = 0; i < pass_count; i++)
-        if (rewrote[i] < GRAPHS / 10) fail_msg("%s changed only %d of %d graphs", pass_table[i].name, rewrote[i], GRAPHS);
+        if (rewrote[i] < GRAPHS / 10)
+            fail_msg("%s changed only %d of %d graphs", pass_table[i].name, rewrote[i], GRAPHS);
 }
 
 int main(void) {
