@@ -319,7 +319,7 @@ static inline uint32_t skip_field(RtIndex *x, char separator) {
 
 /* A list straight from the index. Gives the place that ends the field. Plain strings, by far most of what
  * long rows hold, take the short way; everything else goes through put. */
-static bool list_field(RtParser *p, RtIndex *x, Column *k, uint32_t at, uint32_t *stop) {
+__attribute__((noinline)) static bool list_field(RtParser *p, RtIndex *x, Column *k, uint32_t at, uint32_t *stop) {
     const char *base = x->base, sep = k->c->list_sep, separator = p->p->syntax.separator;
     RtValues *v = k->v;
     RtText *text = v->text;

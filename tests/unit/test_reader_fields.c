@@ -113,6 +113,31 @@ static void test_long_quoted_field(void **state) {
     free(text);
 }
 
+/* Windows and blocks end anywhere: within fields, quotes, line ends. */
+static void test_many_blocks(void **state) {
+    (void)state;
+    Describe d = TEXTS(NULL);
+    Text text = {0}, want = {0};
+    unsigned seed = 1;
+    for (int i = 0; i < 150000; i++) {
+        static const char *const field[] = {"a", "\"b\"", "c", "\"a\"\"b\"", "\"a,b\"", "\"a\nb;c\"", "", "  ab\t"}, *const id[] = {"0", "1", "2", "6", "5", "99", "-", "3"};
+        static const char *const end[] = {"\n", "\r\n", "\n\n", "\r\n \n"};
+        seed = seed * 1103515245 + 12345;
+        unsigned s = seed >> 8 & 7, n = seed >> 16 & 3;
+        say(&text, "%s,,\"%.*s\",%d%s", field[s], 2 * (int)n, "a;b;c;", i, end[seed >> 20 & 3]);
+        static const char *const list[] = {"", "0", "0 1", "0 1 2"};
+        say(&want, "%s 1 [%s] [%d]\n", id[s], list[n], i);
+    }
+    write_bytes("data.csv", text.s, text.n);
+    char *got = rows_of(&d, RT_TRAIN, "data.csv");
+    for (size_t i = 0; i < want.n; i++)
+        if (got[i] != want.s[i]) fail_msg("byte %zu: ...%.60s, expected ...%.60s", i, got + (i > 30 ? i - 30 : 0), want.s + (i > 30 ? i - 30 : 0));
+    assert_int_equal(strlen(got), want.n);
+    free(got);
+    free(text.s);
+    free(want.s);
+}
+
 /* Any byte may separate a list, the fields' separator too where the list is quoted. */
 static void test_list_separators(void **state) {
     (void)state;
@@ -265,7 +290,7 @@ int main(void) {
         cmocka_unit_test(test_quote_none),  cmocka_unit_test(test_long_quoted_field), cmocka_unit_test(test_list_separators),
         cmocka_unit_test(test_labels),      cmocka_unit_test(test_hash),             cmocka_unit_test(test_vocab),
         cmocka_unit_test(test_bucketize_and_identity), cmocka_unit_test(test_cross_and_key), cmocka_unit_test(test_axes),
-        cmocka_unit_test(test_svm),
+        cmocka_unit_test(test_svm), cmocka_unit_test(test_many_blocks),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     leave_directory();

@@ -128,9 +128,9 @@ static uint64_t count_records(const char *p, size_t n, bool quotes) {
 
 static void fuzz(const Describe *d, bool with_header, bool quotes) {
     RtModel *m = model_of(d);
-    static char log[1 << 16];
+    static char log[1 << 18];
     for (int round = 0; round < 400; round++) {
-        size_t n = make_log(log, with_header, pick(40));
+        size_t n = make_log(log, with_header, pick(20) ? pick(40) : 3000); /* now and then more than a window */
         write_bytes("fuzz", log, n);
         RtReaderOptions o = options(RT_TRAIN, NULL, 0);
         o.batch = 1 + pick(9);
