@@ -12,7 +12,7 @@
 
 #define WORLD 0x63747263776f726cULL
 enum { SAMPLE = 4096 };
-static const double spread = 1.75, base_rate_logit = -0.6;
+static const double spread = 1.8, base_rate_logit = -0.6;
 
 /* ---- numbers from hashes ---- */
 
@@ -164,7 +164,7 @@ static double raw_score(const Synth *s, const SynthRow *row, uint64_t label) {
     for (int i = 0; i < s->n; i++)
         if (s->columns[i].strength > 0)
             sum += s->columns[i].strength * share_of(s, &s->columns[i], row, i, label);
-    if (s->pair[0] >= 0) sum += 0.9 * meeting(s, row, label);
+    if (s->pair[0] >= 0) sum += 0.6 * meeting(s, row, label);
     return sum;
 }
 
@@ -193,11 +193,15 @@ static int choose_values(const Synth *s, bool list, int most_values) {
     return s->columns[w].name < s->columns[i].name ? w : i;
 }
 
+/* Most of the signal stands in columns of few values, where some ten thousand rows find it; some of it in
+ * rarer ones, which only a longer log tells. */
 static void choose_columns(Synth *s) {
-    static const double single[] = {1, 0.9, 0.8, 0.7, 0.6}, listed[] = {0.6, 0.5}, number[] = {0.6, 0.5, 0.4};
+    static const double single[] = {1, 0.9, 0.7, 0.5, 0.3}, listed[] = {0.5, 0.3}, number[] = {0.8, 0.6, 0.4};
+    static const int most[] = {60, 60, 200, 700, 1 << 30};
     s->pair[0] = s->pair[1] = -1;
     for (int k = 0; k < 5; k++) {
-        int i = choose_values(s, false, k < 4 ? 700 : 1 << 30);
+        int i = -1;
+        for (int limit = most[k]; i < 0 && limit <= 1 << 29; limit *= 4) i = choose_values(s, false, limit);
         if (i < 0) i = choose_values(s, false, 1 << 30);
         if (i < 0) break;
         s->columns[i].strength = single[k];
@@ -205,7 +209,8 @@ static void choose_columns(Synth *s) {
     }
     if (s->pair[1] < 0) s->pair[0] = -1;
     for (int k = 0; k < 2; k++) {
-        int i = choose_values(s, true, 1 << 30);
+        int i = choose_values(s, true, k ? 1 << 30 : 700);
+        if (i < 0) i = choose_values(s, true, 1 << 30);
         if (i >= 0) s->columns[i].strength = listed[k];
     }
     for (int k = 0; k < 3; k++) {

@@ -156,7 +156,7 @@ static void fill_domain(Synth *s, const SynthColumn *c, SynthDomain *d, double m
     }
     d->cdf = ARENA_ARRAY(s->p->arena, double, d->n);
     double sum = 0;
-    for (int i = 0; i < d->n; i++) d->cdf[i] = sum += pow(i + 1, -0.9);
+    for (int i = 0; i < d->n; i++) d->cdf[i] = sum += 1.0 / (i + 1);
     for (int i = 0; i < d->n; i++) d->cdf[i] /= sum;
 }
 
