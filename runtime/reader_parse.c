@@ -377,19 +377,35 @@ static bool quoted_field(RtParser *p, RtIndex *x, uint32_t at, RtText *text, uin
     return true;
 }
 
-static bool fail_fields(RtParser *p, int side, int expected) {
+/* Fields of the present row; *closed: every quote is. */
+static uint64_t count_fields(const RtParser *p, int side, bool *closed) {
     const RtSyntax *s = &p->p->syntax;
     const char *at = p->row[side], *end = p->block->text[side] + p->block->bytes[side];
     uint64_t found = 1;
     bool first = true;
+    *closed = true;
     for (; at < end && *at != '\n'; at++, first = false) {
         if (s->quote && *at == s->quote && (first || at[-1] == s->separator)) {
             const char *close = rt_closing_quote(at + 1, end, s->quote);
+            *closed = close;
             if (!close) break;
             at = close;
         } else found += *at == s->separator;
     }
+    return found;
+}
+
+static bool fail_fields(RtParser *p, int side, int expected) {
+    bool closed;
+    uint64_t found = count_fields(p, side, &closed);
     return fail_at(p, side, p->row[side], "expected %d field%s, found %llu", expected, expected == 1 ? "" : "s", (unsigned long long)found);
+}
+
+/* A row broke off at a value. If its number of fields is wrong, the value was probably another column's. */
+static bool fail_row(RtParser *p, int side, int expected) {
+    bool closed;
+    uint64_t found = count_fields(p, side, &closed);
+    return closed && found != (uint64_t)expected ? fail_fields(p, side, expected) : false;
 }
 
 static bool parse_fields(RtParser *p, int side, const RtLayout *l, const char **row_end) {
@@ -401,18 +417,18 @@ static bool parse_fields(RtParser *p, int side, const RtLayout *l, const char **
         bool is_quoted = quote && base[at] == quote;
         if (c >= 0 && !is_quoted && p->column[c].indexed && !l->also) {
             begin_field(&p->column[c], base + at);
-            if (!list_field(p, x, &p->column[c], at, &stop)) return false;
+            if (!list_field(p, x, &p->column[c], at, &stop)) return fail_row(p, side, l->n_fields);
         } else {
             RtText text;
             if (is_quoted) {
-                if (!quoted_field(p, x, at, &text, &stop)) return false;
+                if (!quoted_field(p, x, at, &text, &stop)) return fail_row(p, side, l->n_fields);
             } else {
                 stop = skip_field(x, separator);
                 text = (RtText){base + at, text_end(base, at, stop) - at};
             }
             for (; c >= 0; c = l->also ? l->also[c] : -1) {
                 begin_field(&p->column[c], base + at);
-                if (!put_text(p, &p->column[c], text.p, text.n)) return false;
+                if (!put_text(p, &p->column[c], text.p, text.n)) return fail_row(p, side, l->n_fields);
             }
         }
         if ((base[stop] == '\n') != (f == l->n_fields - 1)) return fail_fields(p, side, l->n_fields);

@@ -57,6 +57,9 @@ static void test_fields(void **state) {
     expect_bad("0", "1: error: expected 6 fields, found 1");
     expect_bad("0,1,2,\"x,y\",", "1: error: expected 6 fields, found 5");
     expect_bad("0,1,2,\"x\",,,,,", "1: error: expected 6 fields, found 9");
+    expect_bad("0,,1,2,x,,", "1: error: expected 6 fields, found 7"); /* not: column 'price' is empty */
+    expect_bad("0,x,2,a;b", "1: error: expected 6 fields, found 4");
+    expect_bad("0,x,2,\"a,,", "3: error: expected a number for column 'price', found 'x'"); /* where do fields end? */
     Describe one = {.columns = COL("x", "float", ""), .features = VALUE(C(0), -1), .inputs = AS("f32", 0)};
     expect_error(&one, "1\n2,3\n", "data.csv:2:1: error: expected 1 field, found 2\n");
     Describe skip = {.columns = COL("x", "float", "") "," COL("_", "skip", ",'skip':3,'used':false"), .features = VALUE(C(0), -1), .inputs = AS("f32", 0)};
