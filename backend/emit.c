@@ -84,104 +84,143 @@ static Val make_kernel(Emit *e, const IrNode *n) {
     return f;
 }
 
-/* ---- drivers ---- */
+/* ---- drivers ----
+ * A driver comes twice: as it is used, and with a look at each value after its kernel (check mode). The first
+ * hands over to the second when the step asks for it. */
 
 typedef struct {
     Val thread, threads, scratch; /* i64, i64, this thread's */
     Val rows_lo, rows_hi;         /* this thread's rows */
+    const Val *kernel;            /* by number in the body */
+    bool checked;
 } Driver;
 
 /* The thread's share of `count` units in blocks: whole blocks, as many as others or one more. */
-static void share(Emit *e, const Driver *d, Val thread, Val count, int64_t block, Val *lo, Val *hi) {
-    Val blocks = emit_udiv(e, emit_add(e, count, emit_i64(e, block - 1)), emit_i64(e, block));
-    *lo = emit_udiv(e, emit_mul(e, blocks, thread), d->threads);
-    *hi = emit_udiv(e, emit_mul(e, blocks, emit_add(e, thread, emit_i64(e, 1))), d->threads);
-    *lo = emit_min_i64(e, emit_scale(e, *lo, block), count);
-    *hi = emit_min_i64(e, emit_scale(e, *hi, block), count);
+static void share(Emit *e, Val thread, Val threads, Val count, Val block, Val *lo, Val *hi) {
+    Val one = emit_i64(e, 1);
+    Val blocks = emit_udiv(e, emit_add(e, count, emit_sub(e, block, one)), block);
+    *lo = emit_udiv(e, emit_mul(e, blocks, thread), threads);
+    *hi = emit_udiv(e, emit_mul(e, blocks, emit_add(e, thread, one)), threads);
+    *lo = emit_min_i64(e, emit_mul(e, *lo, block), count);
+    *hi = emit_min_i64(e, emit_mul(e, *hi, block), count);
+}
+
+static LLVMTypeRef kernel_type(Emit *e) {
+    LLVMTypeRef args[] = {e->ptr, e->i64, e->i64, e->ptr};
+    return LLVMFunctionType(e->none, args, 4, 0);
+}
+
+/* void run_share(step, kernel, scratch, thread, threads, count, block): the thread's share of a kernel's units */
+static Val run_share(Emit *e) {
+    Val f, p[7], lo, hi;
+    EmitFn outer;
+    LLVMTypeRef args[] = {e->ptr, e->ptr, e->ptr, e->i64, e->i64, e->i64, e->i64};
+    if (!emit_shared_open(e, "run_share", args, 7, &f, &outer)) return f;
+    for (unsigned i = 0; i < 7; i++) p[i] = LLVMGetParam(f, i);
+    share(e, p[3], p[4], p[5], p[6], &lo, &hi);
+    EmitIf some = emit_if(e, emit_icmp(e, LLVMIntSLT, lo, hi));
+    LLVMBuildCall2(e->b, kernel_type(e), p[1], (Val[]){p[0], lo, hi, p[2]}, 4, "");
+    emit_fi(e, &some);
+    emit_fn_close(e, &outer);
+    return f;
 }
 
 static int table_of(const IrNode *n) {
     return n->type.live == LIVE_UNIQ ? n->type.axis : (int)ir_attr_i(n, "w");
 }
 
-/* The thread's units of a node's domain. Tiles are dealt from a thread that moves on with each node, so that
- * nodes of few tiles don't all fall to the same one; a tile's result doesn't depend on who makes it. */
-static void units_of(Emit *e, const Driver *d, const IrNode *n, int turn, Val *lo, Val *hi) {
-    int64_t block = n->plan.block > 0 ? n->plan.block : 1;
-    Val first = emit_icmp(e, LLVMIntEQ, d->thread, emit_i64(e, 0));
-    switch (n->plan.domain) {
-    case DOM_ROWS: *lo = d->rows_lo, *hi = d->rows_hi; return;
-    case DOM_UNIQ: share(e, d, d->thread, emit_to_i64(e, emit_table(e, table_of(n), TABLE_n)), block, lo, hi); return;
-    case DOM_TILES: {
-        Val at = LLVMBuildURem(e->b, emit_add(e, d->thread, emit_i64(e, turn)), d->threads, "");
-        share(e, d, at, emit_i64(e, emit_tiles(e, n)), block, lo, hi);
-        return;
-    }
-    default:
-        *lo = emit_i64(e, 0);
-        *hi = emit_select(e, first, emit_i64(e, emit_tiles(e, n)), *lo);
-    }
-}
-
 static void barrier(Emit *e) {
     emit_call(e, "rt_barrier", (Val[]){e->step, LLVMGetParam(e->fn, 1), LLVMGetParam(e->fn, 2)}, 3);
 }
 
-/* In check mode: when all threads have made the value, the first looks at it. */
-static void check(Emit *e, const Driver *d, const IrNode *n) {
-    if (n->type.elem != TY_F32) return;
-    EmitIf on = emit_if(e, emit_icmp(e, LLVMIntNE, emit_step(e, STEP_check), emit_i32(e, 0)));
-    barrier(e);
-    EmitIf first = emit_if(e, emit_icmp(e, LLVMIntEQ, d->thread, emit_i64(e, 0)));
-    Val count = emit_scale(e, emit_unit_count(e, n->type), ir_type_size(n->type));
-    emit_call(e, "rt_check", (Val[]){e->step, emit_i32(e, n->id), emit_base(e, n), count}, 4);
-    emit_fi(e, &first);
-    barrier(e);
-    emit_fi(e, &on);
+static EmitIf on_first_thread(Emit *e, const Driver *d) {
+    return emit_if(e, emit_icmp(e, LLVMIntEQ, d->thread, emit_i64(e, 0)));
 }
 
-static void run_node(Emit *e, const Driver *d, const IrNode *n, int turn) {
-    Val kernel = make_kernel(e, n), lo, hi;
-    units_of(e, d, n, turn, &lo, &hi);
-    EmitIf some = emit_if(e, emit_icmp(e, LLVMIntSLT, lo, hi));
-    Val args[] = {e->step, lo, hi, d->scratch};
-    LLVMBuildCall2(e->b, LLVMGlobalGetValueType(kernel), kernel, args, 4, "");
-    emit_fi(e, &some);
-    check(e, d, n);
+/* The thread's share of a node. Tiles are dealt from a thread that moves on with each node, so that nodes of
+ * few tiles don't all fall to the same one; a tile's result doesn't depend on who makes it. */
+static void run_node(Emit *e, const Driver *d, const IrNode *n, Val kernel, int turn) {
+    Val zero = emit_i64(e, 0), thread = d->thread, count;
+    switch (n->plan.domain) {
+    case DOM_ROWS:
+        LLVMBuildCall2(e->b, kernel_type(e), kernel, (Val[]){e->step, d->rows_lo, d->rows_hi, d->scratch}, 4, "");
+        return;
+    case DOM_UNIQ: count = emit_to_i64(e, emit_table(e, table_of(n), TABLE_n)); break;
+    case DOM_TILES:
+        if (turn) thread = LLVMBuildURem(e->b, emit_add(e, thread, emit_i64(e, turn)), d->threads, "");
+        count = emit_i64(e, emit_tiles(e, n));
+        break;
+    default: {
+        EmitIf first = on_first_thread(e, d);
+        LLVMBuildCall2(e->b, kernel_type(e), kernel, (Val[]){e->step, zero, emit_i64(e, emit_tiles(e, n)), d->scratch}, 4, "");
+        emit_fi(e, &first);
+        return;
+    }
+    }
+    Val f = run_share(e), block = emit_i64(e, n->plan.block > 0 ? n->plan.block : 1);
+    LLVMBuildCall2(e->b, LLVMGlobalGetValueType(f), f, (Val[]){e->step, kernel, d->scratch, thread, d->threads, count, block}, 7, "");
+}
+
+/* void check(step, thread, threads, op, live, axis, region, offset, elements): when all threads have made a
+ * value, the first looks at it. One function for all values, which finds each by its plan. */
+static Val check_function(Emit *e) {
+    LLVMTypeRef args[] = {e->ptr, e->i32, e->i32, e->i32, e->i64, e->i64, e->i64, e->i64, e->i64};
+    Val f, p[9], base = NULL, count = NULL;
+    EmitFn outer;
+    if (!emit_shared_open(e, "check", args, 9, &f, &outer)) return f;
+    for (unsigned i = 0; i < 9; i++) p[i] = LLVMGetParam(f, i);
+    base = emit_var(e, e->ptr), count = emit_var(e, e->i64);
+    barrier(e);
+    EmitIf first = emit_if(e, emit_icmp(e, LLVMIntEQ, p[1], emit_i32(e, 0)));
+    emit_set(e, base, emit_at_bytes(e, emit_step(e, STEP_fixed), p[7]));
+    static const struct { IrRegionKind region; int arena, cap; } grown[] = {
+        {REGION_AXIS, STEP_axis_arena, STEP_axis_cap}, {REGION_UNIQ, STEP_uniq_arena, STEP_uniq_cap}};
+    for (int i = 0; i < 2; i++) {
+        EmitIf here = emit_if(e, emit_icmp(e, LLVMIntEQ, p[6], emit_i64(e, grown[i].region)));
+        Val cap = emit_load_elem(e, e->i64, emit_step(e, grown[i].cap), p[5]);
+        Val bytes = emit_mul(e, cap, emit_scale(e, p[7], 4));
+        emit_set(e, base, emit_at_bytes(e, emit_load_elem(e, e->ptr, emit_step(e, grown[i].arena), p[5]), bytes));
+        emit_fi(e, &here);
+    }
+    Val rows = emit_to_i64(e, emit_step(e, STEP_rows)), all = emit_i64(e, 1);
+    Val per_row = emit_icmp(e, LLVMIntEQ, p[4], emit_i64(e, LIVE_ROW));
+    emit_set(e, count, emit_select(e, per_row, rows, all));
+    EmitIf pos = emit_if(e, emit_icmp(e, LLVMIntEQ, p[4], emit_i64(e, LIVE_POS)));
+    Val offsets = emit_load_elem(e, e->ptr, emit_step(e, STEP_offsets), p[5]);
+    emit_set(e, count, emit_to_i64(e, emit_load_elem(e, e->i32, offsets, rows)));
+    emit_fi(e, &pos);
+    EmitIf uniq = emit_if(e, emit_icmp(e, LLVMIntEQ, p[4], emit_i64(e, LIVE_UNIQ)));
+    Val table = LLVMBuildInBoundsGEP2(e->b, e->t_table, emit_step(e, STEP_tables), &p[5], 1, "");
+    emit_set(e, count, emit_to_i64(e, emit_load(e, e->i32, LLVMBuildStructGEP2(e->b, e->t_table, table, TABLE_n, ""))));
+    emit_fi(e, &uniq);
+    emit_call(e, "rt_check", (Val[]){e->step, p[3], emit_get(e, base), emit_mul(e, emit_get(e, count), p[8])}, 4);
+    emit_fi(e, &first);
+    barrier(e);
+    emit_fn_close(e, &outer);
+    return f;
+}
+
+static void check(Emit *e, const IrNode *n) {
+    if (n->type.elem != TY_F32) return;
+    Val f = check_function(e);
+    Val args[] = {e->step, LLVMGetParam(e->fn, 1), LLVMGetParam(e->fn, 2), emit_i32(e, n->id), emit_i64(e, n->type.live),
+                  emit_i64(e, n->type.axis), emit_i64(e, n->plan.region), emit_i64(e, n->plan.offset),
+                  emit_i64(e, ir_type_size(n->type))};
+    emit_shared_call(e, f, args, 9);
 }
 
 /* One thread hands over the loss; after a barrier all see whether to stop. */
 static void loss(Emit *e, const Driver *d, const IrNode *n) {
-    EmitIf first = emit_if(e, emit_icmp(e, LLVMIntEQ, d->thread, emit_i64(e, 0)));
+    EmitIf first = on_first_thread(e, d);
     emit_call(e, "rt_loss", (Val[]){e->step, emit_load_vec(e, emit_base(e, n->in[0]), 1)}, 2);
     emit_fi(e, &first);
 }
 
-static void stop_if_asked(Emit *e) {
-    Val stop = emit_load(e, e->i32, emit_step_ptr(e, STEP_stop)); /* now, not at the start */
-    EmitIf asked = emit_if(e, emit_icmp(e, LLVMIntNE, stop, emit_i32(e, 0)));
+static void return_if(Emit *e, Val set) {
+    EmitIf asked = emit_if(e, emit_icmp(e, LLVMIntNE, set, emit_i32(e, 0)));
     LLVMBuildRetVoid(e->b);
     LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(e->cx, e->fn, ""));
     emit_fi(e, &asked);
-}
-
-/* One block size for all rows: threads must own the same rows in every node of a phase. */
-static int64_t row_block(const IrFunc *f) {
-    int64_t block = 1;
-    for (int i = 0; i < f->body.n; i++) {
-        const IrPlan *p = &f->body.nodes[i]->plan;
-        if (p->domain == DOM_ROWS && p->block > block) block = p->block;
-    }
-    return block;
-}
-
-static Driver open_driver(Emit *e, Val fn) {
-    Driver d;
-    d.thread = emit_to_i64(e, LLVMGetParam(fn, 1));
-    d.threads = emit_to_i64(e, LLVMGetParam(fn, 2));
-    d.scratch = emit_load_elem(e, e->ptr, emit_step(e, STEP_scratch), d.thread);
-    share(e, &d, d.thread, emit_to_i64(e, emit_step(e, STEP_rows)), row_block(e->f), &d.rows_lo, &d.rows_hi);
-    return d;
 }
 
 static int last_phase(const IrFunc *f) {
@@ -198,30 +237,63 @@ static void run_phase(Emit *e, const Driver *d, int phase, bool last) {
     int turn = 0;
     for (int i = 0; i < e->f->body.n; i++) {
         const IrNode *n = e->f->body.nodes[i];
-        if (n->plan.phase != phase) continue;
+        if (n->plan.phase != phase || (n->op != OP_LOSS && !has_kernel(n))) continue;
+        any = true;
         if (n->op == OP_LOSS) {
             loss(e, d, n);
-            has_loss = any = true;
-        } else if (has_kernel(n)) {
-            run_node(e, d, n, n->plan.domain == DOM_TILES ? turn++ : 0);
-            any = true;
+            has_loss = true;
+            continue;
         }
+        run_node(e, d, n, d->kernel[i], n->plan.domain == DOM_TILES ? turn++ : 0);
+        if (d->checked) check(e, n);
     }
     if (any && !last) barrier(e);
-    if (has_loss && e->train && !last) stop_if_asked(e);
+    /* loaded now: the first thread may just have set it */
+    if (has_loss && e->train && !last) return_if(e, emit_load(e, e->i32, emit_step_ptr(e, STEP_stop)));
 }
 
-static void make_driver(Emit *e, IrFunc *f) {
+/* One block size for all rows: threads must own the same rows in every node of a phase. */
+static int64_t row_block(const IrFunc *f) {
+    int64_t block = 1;
+    for (int i = 0; i < f->body.n; i++) {
+        const IrPlan *p = &f->body.nodes[i]->plan;
+        if (p->domain == DOM_ROWS && p->block > block) block = p->block;
+    }
+    return block;
+}
+
+static Val make_driver(Emit *e, const char *name, const Val *kernels, Val checked) {
     LLVMTypeRef args[] = {e->ptr, e->i32, e->i32};
-    e->f = f;
-    e->train = !strcmp(f->name, "train");
-    EmitFn outer = emit_fn_open(e, arena_printf(e->arena, "ctrc_%s", f->name), args, 3);
-    LLVMSetLinkage(e->fn, LLVMExternalLinkage);
-    LLVMSetVisibility(e->fn, LLVMHiddenVisibility);
-    Driver d = open_driver(e, e->fn);
-    int last = last_phase(f);
+    EmitFn outer = emit_fn_open(e, name, args, 3);
+    Val f = e->fn, p[] = {e->step, LLVMGetParam(f, 1), LLVMGetParam(f, 2)};
+    Driver d = {.kernel = kernels, .checked = !checked};
+    if (checked) {
+        EmitIf asked = emit_if(e, emit_icmp(e, LLVMIntNE, emit_step(e, STEP_check), emit_i32(e, 0)));
+        LLVMBuildCall2(e->b, LLVMGlobalGetValueType(checked), checked, p, 3, "");
+        LLVMBuildRetVoid(e->b);
+        LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(e->cx, f, ""));
+        emit_fi(e, &asked);
+    }
+    d.thread = emit_to_i64(e, p[1]), d.threads = emit_to_i64(e, p[2]);
+    d.scratch = emit_load_elem(e, e->ptr, emit_step(e, STEP_scratch), d.thread);
+    Val rows = emit_to_i64(e, emit_step(e, STEP_rows));
+    share(e, d.thread, d.threads, rows, emit_i64(e, row_block(e->f)), &d.rows_lo, &d.rows_hi);
+    int last = last_phase(e->f);
     for (int phase = 0; phase <= last; phase++) run_phase(e, &d, phase, phase == last);
     emit_fn_close(e, &outer);
+    return f;
+}
+
+static void make_function(Emit *e, IrFunc *f) {
+    e->f = f;
+    e->train = !strcmp(f->name, "train");
+    Val *kernels = ARENA_ARRAY(e->arena, Val, f->body.n + 1);
+    for (int i = 0; i < f->body.n; i++)
+        if (has_kernel(f->body.nodes[i])) kernels[i] = make_kernel(e, f->body.nodes[i]);
+    Val checked = make_driver(e, arena_printf(e->arena, "checked_%s", f->name), kernels, NULL);
+    Val driver = make_driver(e, arena_printf(e->arena, "ctrc_%s", f->name), kernels, checked);
+    LLVMSetLinkage(driver, LLVMExternalLinkage);
+    LLVMSetVisibility(driver, LLVMHiddenVisibility);
 }
 
 /* ---- the module ---- */
@@ -242,14 +314,17 @@ void emit_open_module(Emit *e, LLVMTargetMachineRef tm, const EmitTarget *t) {
     emit_abi_functions(e);
 }
 
-/* LLVM's own passes. Vectors are explicit already, so its vectorisers stay off: that also keeps the order of
- * sums as written. */
+/* LLVM's own passes. Loops are in the shape that is wanted already, vectors and unrolling written out, so its
+ * vectorisers stay out (that also keeps the order of sums as written) and what runs is the clean-up: registers
+ * for local variables, what is loop-invariant out of loops, equal things once. Half the time of "default<O2>"
+ * for the same speed. */
 bool emit_optimise(IrProgram *p, LLVMModuleRef mod, LLVMTargetMachineRef tm, int level) {
+    static const char *const passes[] = {
+        "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>)",
+        "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(loop-rotate,licm<allowspeculation>),"
+        "early-cse<memssa>,loop-unroll<O2>,instcombine<no-verify-fixpoint>,simplifycfg)"};
     LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
-    LLVMPassBuilderOptionsSetLoopVectorization(o, 0);
-    LLVMPassBuilderOptionsSetSLPVectorization(o, 0);
-    LLVMPassBuilderOptionsSetLoopInterleaving(o, 0);
-    LLVMErrorRef failed = LLVMRunPasses(mod, level >= 2 ? "default<O2>" : "default<O1>", tm, o);
+    LLVMErrorRef failed = LLVMRunPasses(mod, passes[level > 0], tm, o);
     LLVMDisposePassBuilderOptions(o);
     if (!failed) return true;
     char *text = LLVMGetErrorMessage(failed);
@@ -273,7 +348,7 @@ LLVMModuleRef emit_module(IrProgram *p, LLVMContextRef cx, LLVMTargetMachineRef 
     e.in = backend_inputs(p);
     emit_open_module(&e, tm, t);
     for (int i = 0; i < p->n_funcs; i++)
-        if (strcmp(p->funcs[i]->name, "model")) make_driver(&e, p->funcs[i]);
+        if (strcmp(p->funcs[i]->name, "model")) make_function(&e, p->funcs[i]);
     if (model) model(&e, t, march);
     LLVMDisposeBuilder(e.b);
     if (p->diag->errors == errors && verify(p, e.mod) && emit_optimise(p, e.mod, tm, level)) return e.mod;

@@ -98,6 +98,10 @@ void emit_fi(Emit *e, EmitIf *f);
 typedef struct { Val fn, step, lo, hi, scratch; LLVMBasicBlockRef entry, block; } EmitFn;
 EmitFn emit_fn_open(Emit *e, const char *name, LLVMTypeRef *args, int n);
 void emit_fn_close(Emit *e, const EmitFn *outer);
+/* A function that several kernels call, by its name, which must say all that it depends on. True: it is new,
+ * and open to be filled. Shared functions know no node: all places come as arguments. */
+bool emit_shared_open(Emit *e, const char *name, LLVMTypeRef *args, int n, Val *f, EmitFn *outer);
+void emit_shared_call(Emit *e, Val f, Val *args, int n);
 
 /* ---- emit_abi.c: the names of runtime/abi.def ---- */
 #define EMIT_FIELD_(type, name) STEP_##name,

@@ -219,3 +219,15 @@ void emit_fn_close(Emit *e, const EmitFn *outer) {
     e->scratch = outer->scratch, e->entry = outer->entry;
     if (outer->block) LLVMPositionBuilderAtEnd(e->b, outer->block);
 }
+
+bool emit_shared_open(Emit *e, const char *name, LLVMTypeRef *args, int n, Val *f, EmitFn *outer) {
+    *f = LLVMGetNamedFunction(e->mod, name);
+    if (*f) return false;
+    *outer = emit_fn_open(e, name, args, n);
+    *f = e->fn;
+    return true;
+}
+
+void emit_shared_call(Emit *e, Val f, Val *args, int n) {
+    LLVMBuildCall2(e->b, LLVMGlobalGetValueType(f), f, args, (unsigned)n, "");
+}

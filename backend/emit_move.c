@@ -64,13 +64,31 @@ void emit_CONCAT(Emit *e, const IrNode *n) {
     emit_end(e, &unit);
 }
 
+/* void copy(step, to, from, to stride, from stride, lo, hi): a chunk of each unit, shared by all of one size */
+static Val copy_function(Emit *e, int64_t chunk) {
+    LLVMTypeRef types[] = {e->ptr, e->ptr, e->ptr, e->i64, e->i64, e->i64, e->i64};
+    Val f;
+    EmitFn outer;
+    if (!emit_shared_open(e, arena_printf(e->arena, "copy_%lld", (long long)chunk), types, 7, &f, &outer)) return f;
+    EmitLoop u = emit_for(e, LLVMGetParam(f, 5), LLVMGetParam(f, 6), 1);
+    EmitNest nest = {.n = 1, .dim = {chunk}, .n_ref = 2};
+    for (unsigned k = 0; k < 2; k++) {
+        Val base = emit_at(e, LLVMGetParam(f, 1 + k), emit_mul(e, u.i, LLVMGetParam(f, 3 + k)));
+        nest.ref[k] = (NestRef){.base = base, .stride = {1}};
+    }
+    emit_copy(e, &nest);
+    emit_end(e, &u);
+    emit_fn_close(e, &outer);
+    return f;
+}
+
 void emit_SLICE(Emit *e, const IrNode *n) {
     Axis from = axis_of(n->in[0]->type, ir_attr_i(n, "axis")), to = axis_of(n->type, ir_attr_i(n, "axis"));
-    EmitNest nest = blocks(to.outer, to.size * to.inner);
-    nest.n_ref = 2;
-    nest.ref[0] = block_ref(e, n, n->type, to.size * to.inner, 0);
-    nest.ref[1] = block_ref(e, n->in[0], n->type, from.size * from.inner, ir_attr_i(n, "begin") * from.inner);
-    emit_copy_units(e, &nest, n->type);
+    int64_t chunk = to.size * to.inner, all = from.size * from.inner, begin = ir_attr_i(n, "begin") * from.inner;
+    Val x = emit_at_const(e, emit_base(e, n->in[0]), begin), out = emit_base(e, n), f = copy_function(e, chunk), lo, hi;
+    emit_units(e, n->type, &lo, &hi); /* x lives as its slice does */
+    Val args[] = {e->step, out, x, emit_i64(e, chunk), emit_i64(e, all), emit_scale(e, lo, to.outer), emit_scale(e, hi, to.outer)};
+    emit_shared_call(e, f, args, 7);
 }
 
 static void zero_body(Emit *e, EmitNest *n, int w, void *user) {

@@ -39,20 +39,29 @@ static void zero_group(Emit *e, Val col, const EmitGroup *g, void *user) {
         emit_store(e, emit_const(e, g->w[i], 0), emit_at(e, l->to, emit_add(e, col, emit_i64(e, g->first[i]))));
 }
 
+/* The loops stand in functions shared by all lookups of one width: a model has dozens of them. */
+
 void emit_EMBED(Emit *e, const IrNode *n) {
     int64_t width = ir_type_size(n->type);
-    Val numbers = row_numbers(e, n), rows = emit_base(e, n->in[1]), out = emit_base(e, n), lo, hi;
-    emit_units(e, n->type, &lo, &hi);
-    EmitLoop u = emit_for(e, lo, hi, 1);
-    Val which = emit_load_elem(e, e->i32, numbers, u.i);
-    Lookup l = {.to = emit_at(e, out, emit_scale(e, u.i, width))};
-    EmitIf valid = emit_if(e, is_id(e, which));
-    l.from = emit_at(e, rows, emit_scale(e, emit_to_i64(e, which), width));
-    emit_groups(e, width, copy_group, &l);
-    emit_else(e, &valid);
-    emit_groups(e, width, zero_group, &l);
-    emit_fi(e, &valid);
-    emit_end(e, &u);
+    LLVMTypeRef types[] = {e->ptr, e->ptr, e->ptr, e->ptr, e->i64, e->i64};
+    Val args[] = {e->step, row_numbers(e, n), emit_base(e, n->in[1]), emit_base(e, n), NULL, NULL}, f, p[6];
+    EmitFn outer;
+    emit_units(e, n->type, &args[4], &args[5]);
+    if (emit_shared_open(e, arena_printf(e->arena, "embed_%lld", (long long)width), types, 6, &f, &outer)) {
+        for (unsigned i = 1; i < 6; i++) p[i] = LLVMGetParam(f, i);
+        EmitLoop u = emit_for(e, p[4], p[5], 1);
+        Val which = emit_load_elem(e, e->i32, p[1], u.i);
+        Lookup l = {.to = emit_at(e, p[3], emit_scale(e, u.i, width))};
+        EmitIf valid = emit_if(e, is_id(e, which));
+        l.from = emit_at(e, p[2], emit_scale(e, emit_to_i64(e, which), width));
+        emit_groups(e, width, copy_group, &l);
+        emit_else(e, &valid);
+        emit_groups(e, width, zero_group, &l);
+        emit_fi(e, &valid);
+        emit_end(e, &u);
+        emit_fn_close(e, &outer);
+    }
+    emit_shared_call(e, f, args, 6);
 }
 
 typedef struct {
@@ -85,16 +94,27 @@ static void pool_group(Emit *e, Val col, const EmitGroup *g, void *user) {
     }
 }
 
+static Val offset_at(Emit *e, Val offsets, Val row) { return emit_to_i64(e, emit_load_elem(e, e->i32, offsets, row)); }
+
 void emit_EMBEDPOOL(Emit *e, const IrNode *n) {
-    int axis = emit_operand(e, n, 0)->type.axis;
-    Pool p = {.width = ir_type_size(n->type), .mean = !strcmp(ir_attr_s(n, "kind"), "mean")};
-    p.numbers = row_numbers(e, n), p.rows = emit_base(e, n->in[1]);
-    Val out = emit_base(e, n);
-    EmitLoop row = emit_for(e, e->lo, e->hi, 1);
-    p.first = emit_offset(e, axis, row.i), p.last = emit_offset(e, axis, emit_add(e, row.i, emit_i64(e, 1)));
-    p.to = emit_at(e, out, emit_scale(e, row.i, p.width));
-    emit_groups(e, p.width, pool_group, &p);
-    emit_end(e, &row);
+    const char *kind = ir_attr_s(n, "kind");
+    Pool pool = {.width = ir_type_size(n->type), .mean = !strcmp(kind, "mean")};
+    LLVMTypeRef types[] = {e->ptr, e->ptr, e->ptr, e->ptr, e->ptr, e->i64, e->i64};
+    Val offsets = emit_offsets(e, emit_operand(e, n, 0)->type.axis), f;
+    Val args[] = {e->step, row_numbers(e, n), emit_base(e, n->in[1]), emit_base(e, n), offsets, e->lo, e->hi};
+    const char *name = arena_printf(e->arena, "embed_pool_%s_%lld", kind, (long long)pool.width);
+    EmitFn outer;
+    if (emit_shared_open(e, name, types, 7, &f, &outer)) {
+        pool.numbers = LLVMGetParam(f, 1), pool.rows = LLVMGetParam(f, 2);
+        Val out = LLVMGetParam(f, 3), off = LLVMGetParam(f, 4);
+        EmitLoop row = emit_for(e, LLVMGetParam(f, 5), LLVMGetParam(f, 6), 1);
+        pool.first = offset_at(e, off, row.i), pool.last = offset_at(e, off, emit_add(e, row.i, emit_i64(e, 1)));
+        pool.to = emit_at(e, out, emit_scale(e, row.i, pool.width));
+        emit_groups(e, pool.width, pool_group, &pool);
+        emit_end(e, &row);
+        emit_fn_close(e, &outer);
+    }
+    emit_shared_call(e, f, args, 7);
 }
 
 void emit_ONEHOT(Emit *e, const IrNode *n) {
@@ -113,45 +133,51 @@ void emit_ONEHOT(Emit *e, const IrNode *n) {
 /* ---- gradients by unique row ---- */
 
 /* A gradient as the occurrences of one lookup find it: at base + index * stride, divided by the row's length if
- * `offsets` isn't NULL. A row's gradient for positions needs the row: `row_axis`. */
+ * it is a mean's. A row's gradient for positions must find the row first. */
 typedef struct {
     const IrNode *g;
-    int ordinal, mean_axis, row_axis; /* axis or -1 */
-    int64_t stride;
+    int ordinal, axis;
+    bool mean, find_row, repeated;
+    Val base, offsets; /* offsets: of the axis, if it takes part */
 } Source;
 
 typedef struct {
     Source *source;
-    int n, weight;
+    int n, weight, lookups;
     int64_t width;
     Val start, lookup, index; /* of the table's batch */
     Val out, unique;          /* where the sum goes, and whose it is */
 } Gather;
 
+static int64_t width_of(const IrWeight *w) {
+    int64_t width = 1;
+    for (int i = 1; i < w->rank; i++) width *= w->dim[i];
+    return width;
+}
+
+static Source source_of(Emit *e, const IrNode *n, int i, int weight) {
+    int64_t kind = ir_attr(n, "kinds")->ilist.v[i];
+    const IrNode *id = emit_operand(e, n, 2 * i), *g = emit_operand(e, n, 2 * i + 1);
+    int input = backend_input_lookup(&e->in, id, weight, kind != 0);
+    IrLive live = kind ? LIVE_ROW : id->type.live;
+    Source s = {.g = g, .ordinal = e->in.inputs[input].ordinal, .axis = id->type.axis, .mean = kind == 2};
+    s.repeated = g->type.live == LIVE_ALWAYS || g->type.live == LIVE_STEP;
+    s.find_row = live == LIVE_POS && g->type.live == LIVE_ROW;
+    return s;
+}
+
 static Gather gather_of(Emit *e, const IrNode *n) {
-    const int64_t *kinds = ir_attr(n, "kinds")->ilist.v;
     Gather t = {.weight = (int)ir_attr_i(n, "w"), .n = n->n_in / 2};
-    const IrWeight *w = &e->p->weights[t.weight];
-    t.width = 1;
-    for (int i = 1; i < w->rank; i++) t.width *= w->dim[i];
+    t.width = width_of(&e->p->weights[t.weight]);
     t.source = ARENA_ARRAY(e->arena, Source, t.n);
-    for (int i = 0; i < t.n; i++) {
-        const IrNode *id = emit_operand(e, n, 2 * i), *g = emit_operand(e, n, 2 * i + 1);
-        int input = backend_input_lookup(&e->in, id, t.weight, kinds[i] != 0);
-        IrLive live = kinds[i] ? LIVE_ROW : id->type.live;
-        t.source[i] = (Source){.g = g, .ordinal = e->in.inputs[input].ordinal, .mean_axis = -1, .row_axis = -1};
-        if (kinds[i] == 2) t.source[i].mean_axis = id->type.axis;
-        if (g->type.live == LIVE_ROW || g->type.live == LIVE_POS) t.source[i].stride = t.width;
-        if (live == LIVE_POS && g->type.live == LIVE_ROW) t.source[i].row_axis = id->type.axis;
-    }
-    t.start = emit_table(e, t.weight, TABLE_start);
-    t.lookup = emit_table(e, t.weight, TABLE_occ_lookup);
-    t.index = emit_table(e, t.weight, TABLE_occ_index);
+    for (int i = 0; i < t.n; i++) t.source[i] = source_of(e, n, i, t.weight);
+    for (int i = 0; i < e->in.n; i++)
+        t.lookups += e->in.inputs[i].kind == BE_LOOKUP && e->in.inputs[i].table == t.weight;
     return t;
 }
 
 /* The row that holds a position: the last whose offset isn't beyond it. */
-static Val row_of_position(Emit *e, int axis, Val pos) {
+static Val row_of_position(Emit *e, Val offsets, Val pos) {
     Val lo = emit_var(e, e->i64), hi = emit_var(e, e->i64);
     emit_set(e, lo, emit_i64(e, 0));
     emit_set(e, hi, emit_to_i64(e, emit_step(e, STEP_rows)));
@@ -159,46 +185,39 @@ static Val row_of_position(Emit *e, int axis, Val pos) {
     Val a = emit_get(e, lo), b = emit_get(e, hi);
     Val mid = LLVMBuildLShr(e->b, emit_add(e, a, b), emit_i64(e, 1), "");
     Val open = emit_icmp(e, LLVMIntSGT, emit_sub(e, b, a), emit_i64(e, 1));
-    Val before = emit_icmp(e, LLVMIntULE, emit_offset(e, axis, mid), pos);
+    Val before = emit_icmp(e, LLVMIntULE, offset_at(e, offsets, mid), pos);
     emit_set(e, lo, emit_select(e, LLVMBuildAnd(e->b, open, before, ""), mid, a));
     emit_set(e, hi, emit_select(e, LLVMBuildAnd(e->b, open, LLVMBuildNot(e->b, before, ""), ""), mid, b));
     emit_end(e, &bit);
     return emit_get(e, lo);
 }
 
-static void add_source(Emit *e, Gather *t, const Source *s, Val at, Val *acc, Val col, const EmitGroup *g) {
-    Val row = s->row_axis >= 0 ? row_of_position(e, s->row_axis, at) : at, scale = NULL;
-    if (s->mean_axis >= 0) {
-        Val next = emit_offset(e, s->mean_axis, emit_add(e, row, emit_i64(e, 1)));
-        Val length = emit_sub(e, next, emit_offset(e, s->mean_axis, row));
-        scale = LLVMBuildSIToFP(e->b, length, e->f32, "");
+static void add_source(Emit *e, const Gather *t, const Source *s, Val at, Val *acc, Val col, const EmitGroup *g) {
+    Val row = s->find_row ? row_of_position(e, s->offsets, at) : at, length = NULL;
+    if (s->mean) {
+        Val next = offset_at(e, s->offsets, emit_add(e, row, emit_i64(e, 1)));
+        length = LLVMBuildSIToFP(e->b, emit_sub(e, next, offset_at(e, s->offsets, row)), e->f32, "");
     }
-    Val from = emit_at(e, emit_at(e, emit_base(e, s->g), emit_scale(e, row, s->stride)), col);
+    Val from = emit_at(e, emit_at(e, s->base, emit_scale(e, row, s->repeated ? 0 : t->width)), col);
     for (int i = 0; i < g->n; i++) {
         Val v = emit_load_vec(e, emit_at_const(e, from, g->first[i]), g->w[i]);
-        if (scale) v = emit_fdiv(e, v, emit_splat(e, scale, g->w[i]));
+        if (length) v = emit_fdiv(e, v, emit_splat(e, length, g->w[i]));
         emit_set(e, acc[i], emit_fadd(e, emit_get(e, acc[i]), v));
     }
-    (void)t;
 }
 
 static void gather_group(Emit *e, Val col, const EmitGroup *g, void *user) {
-    Gather *t = user;
+    const Gather *t = user;
     Val acc[GROUP_PIECES];
     for (int i = 0; i < g->n; i++) {
         acc[i] = emit_var(e, emit_vec(e, g->w[i]));
         emit_set(e, acc[i], emit_const(e, g->w[i], 0));
     }
-    int lookups = 0;
-    for (int i = 0; i < e->in.n; i++)
-        lookups += e->in.inputs[i].kind == BE_LOOKUP && e->in.inputs[i].table == t->weight;
-    Val first = emit_to_i64(e, emit_load_elem(e, e->i32, t->start, t->unique));
-    Val last = emit_to_i64(e, emit_load_elem(e, e->i32, t->start, emit_add(e, t->unique, emit_i64(e, 1))));
-    EmitLoop o = emit_for(e, first, last, 1);
+    EmitLoop o = emit_for(e, offset_at(e, t->start, t->unique), offset_at(e, t->start, emit_add(e, t->unique, emit_i64(e, 1))), 1);
     Val at = emit_to_i64(e, emit_load_elem(e, e->i32, t->index, o.i));
     Val ordinal = emit_load_elem(e, e->i8, t->lookup, o.i);
     for (int i = 0; i < t->n; i++) {
-        if (lookups == 1) {
+        if (t->lookups == 1) {
             add_source(e, t, &t->source[i], at, acc, col, g);
             continue;
         }
@@ -210,20 +229,62 @@ static void gather_group(Emit *e, Val col, const EmitGroup *g, void *user) {
     for (int i = 0; i < g->n; i++) emit_store(e, emit_get(e, acc[i]), emit_at_const(e, emit_at(e, t->out, col), g->first[i]));
 }
 
+/* void gather(step, out row, unique row, start, lookup, index, then base and offsets of each source): the sum of
+ * one unique row; shared by all tables that are looked up alike. */
+static Val gather_function(Emit *e, const Gather *like) {
+    const char *name = arena_printf(e->arena, "gather_%lld_of%d", (long long)like->width, like->lookups);
+    int n = 6 + 2 * like->n;
+    LLVMTypeRef *types = ARENA_ARRAY(e->arena, LLVMTypeRef, n);
+    for (int i = 0; i < n; i++) types[i] = i == 2 ? e->i64 : e->ptr;
+    for (int i = 0; i < like->n; i++) {
+        const Source *s = &like->source[i];
+        name = arena_printf(e->arena, "%s_%d%s%s%s", name, s->ordinal, s->mean ? "m" : "", s->find_row ? "r" : "",
+                            s->repeated ? "s" : "");
+    }
+    Val f;
+    EmitFn outer;
+    if (!emit_shared_open(e, name, types, n, &f, &outer)) return f;
+    Gather t = *like;
+    t.source = ARENA_ARRAY(e->arena, Source, t.n);
+    t.out = LLVMGetParam(f, 1), t.unique = LLVMGetParam(f, 2);
+    t.start = LLVMGetParam(f, 3), t.lookup = LLVMGetParam(f, 4), t.index = LLVMGetParam(f, 5);
+    for (int i = 0; i < t.n; i++) {
+        t.source[i] = like->source[i];
+        t.source[i].base = LLVMGetParam(f, (unsigned)(6 + 2 * i));
+        t.source[i].offsets = LLVMGetParam(f, (unsigned)(7 + 2 * i));
+    }
+    emit_groups(e, t.width, gather_group, &t);
+    emit_fn_close(e, &outer);
+    return f;
+}
+
+/* Arguments that are the same for all unique rows; 1 and 2 are left to fill. */
+static Val *gather_args(Emit *e, const Gather *t) {
+    Val *a = ARENA_ARRAY(e->arena, Val, 6 + 2 * t->n);
+    a[0] = e->step;
+    a[3] = emit_table(e, t->weight, TABLE_start);
+    a[4] = emit_table(e, t->weight, TABLE_occ_lookup);
+    a[5] = emit_table(e, t->weight, TABLE_occ_index);
+    for (int i = 0; i < t->n; i++) {
+        const Source *s = &t->source[i];
+        a[6 + 2 * i] = emit_base(e, s->g);
+        a[7 + 2 * i] = s->mean || s->find_row ? emit_offsets(e, s->axis) : LLVMConstNull(e->ptr);
+    }
+    return a;
+}
+
 void emit_ROWGRAD(Emit *e, const IrNode *n) {
     Gather t = gather_of(e, n);
-    Val out = emit_base(e, n);
+    Val out = emit_base(e, n), f = gather_function(e, &t), *args = gather_args(e, &t);
     EmitLoop u = emit_for(e, e->lo, e->hi, 1);
-    t.unique = u.i;
-    t.out = emit_at(e, out, emit_scale(e, u.i, t.width));
-    emit_groups(e, t.width, gather_group, &t);
+    args[1] = emit_at(e, out, emit_scale(e, u.i, t.width)), args[2] = u.i;
+    emit_shared_call(e, f, args, 6 + 2 * t.n);
     emit_end(e, &u);
 }
 
 /* Tiles of a whole table's gradient: so many of its rows. */
 static int64_t rows_a_tile(const IrWeight *w) {
-    int64_t width = 1;
-    for (int i = 1; i < w->rank; i++) width *= w->dim[i];
+    int64_t width = width_of(w);
     return width >= 16384 ? 1 : 16384 / width;
 }
 
@@ -233,16 +294,15 @@ void emit_DENSEGRAD(Emit *e, const IrNode *n) {
     Gather t = gather_of(e, n);
     const IrWeight *w = &e->p->weights[t.weight];
     int64_t tile = rows_a_tile(w);
-    Val out = emit_base(e, n), ids = emit_table(e, t.weight, TABLE_id);
+    Val out = emit_base(e, n), ids = emit_table(e, t.weight, TABLE_id), f = gather_function(e, &t), *args = gather_args(e, &t);
     Val lo = emit_scale(e, e->lo, tile), hi = emit_min_i64(e, emit_scale(e, e->hi, tile), emit_i64(e, w->dim[0]));
     emit_fill(e, out, emit_scale(e, lo, t.width), emit_scale(e, hi, t.width), 0);
     EmitLoop u = emit_for(e, emit_i64(e, 0), emit_to_i64(e, emit_table(e, t.weight, TABLE_n)), 1);
     Val id = emit_to_i64(e, emit_load_elem(e, e->i32, ids, u.i));
     Val mine = LLVMBuildAnd(e->b, emit_icmp(e, LLVMIntSGE, id, lo), emit_icmp(e, LLVMIntSLT, id, hi), "");
     EmitIf own = emit_if(e, mine);
-    t.unique = u.i;
-    t.out = emit_at(e, out, emit_scale(e, id, t.width));
-    emit_groups(e, t.width, gather_group, &t);
+    args[1] = emit_at(e, out, emit_scale(e, id, t.width)), args[2] = u.i;
+    emit_shared_call(e, f, args, 6 + 2 * t.n);
     emit_fi(e, &own);
     emit_end(e, &u);
 }

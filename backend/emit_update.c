@@ -138,20 +138,36 @@ void emit_UPDATETOUCHED(Emit *e, const IrNode *n) {
     touched(e, u.weight);
 }
 
-void emit_UPDATEROWS(Emit *e, const IrNode *n) {
-    Update u = update_of(e, n, n->n_in > 1 ? n->in[1] : NULL);
-    int64_t width = row_width(&e->p->weights[u.weight]);
-    Val slots = emit_table(e, u.weight, TABLE_slot), rows = emit_step_elem(e, STEP_table_rows, u.weight);
-    Val g = emit_base(e, n->in[0]);
-    EmitLoop i = emit_for(e, e->lo, e->hi, 1);
+/* void update_rows(step, rows, row numbers, g, lr, alpha, decay, scale, lo, hi): shared by the tables of one
+ * optimizer and width. */
+static Val rows_function(Emit *e, const Update *like, int64_t width) {
+    LLVMTypeRef types[] = {e->ptr, e->ptr, e->ptr, e->ptr, e->f32, e->f32, e->f32, e->f32, e->i64, e->i64};
+    const char *name = arena_printf(e->arena, "update_rows_%s%d_%lld%s", ir_opt_name(like->o->kind),
+                                    e->p->weights[like->weight].optimizer, (long long)width, like->scale ? "_scaled" : "");
+    Val f, p[10];
+    EmitFn outer;
+    if (!emit_shared_open(e, name, types, 10, &f, &outer)) return f;
+    for (unsigned i = 0; i < 10; i++) p[i] = LLVMGetParam(f, i);
+    Update u = {.o = like->o, .n_slots = like->n_slots, .lr = p[4], .alpha = p[5], .decay = p[6], .scale = like->scale ? p[7] : NULL};
+    EmitLoop i = emit_for(e, p[8], p[9], 1);
     EmitNest nest = nest_of(&u, width);
-    Val row = emit_to_i64(e, emit_load_elem(e, e->i32, slots, i.i));
-    nest.ref[REF_W].base = emit_at(e, rows, emit_scale(e, row, width * (1 + u.n_slots)));
-    nest.ref[REF_G].base = emit_at(e, g, emit_scale(e, i.i, width));
+    Val row = emit_to_i64(e, emit_load_elem(e, e->i32, p[2], i.i));
+    nest.ref[REF_W].base = emit_at(e, p[1], emit_scale(e, row, width * (1 + u.n_slots)));
+    nest.ref[REF_G].base = emit_at(e, p[3], emit_scale(e, i.i, width));
     for (int s = 0; s < u.n_slots; s++)
         nest.ref[REF_SLOT + s].base = emit_at_const(e, nest.ref[REF_W].base, (s + 1) * width);
     emit_nest(e, &nest);
     emit_end(e, &i);
+    emit_fn_close(e, &outer);
+    return f;
+}
+
+void emit_UPDATEROWS(Emit *e, const IrNode *n) {
+    Update u = update_of(e, n, n->n_in > 1 ? n->in[1] : NULL);
+    Val f = rows_function(e, &u, row_width(&e->p->weights[u.weight]));
+    Val args[] = {e->step, emit_step_elem(e, STEP_table_rows, u.weight), emit_table(e, u.weight, TABLE_slot),
+                  emit_base(e, n->in[0]), u.lr, u.alpha, u.decay, u.scale ? u.scale : emit_const(e, 1, 1), e->lo, e->hi};
+    emit_shared_call(e, f, args, 10);
     touched(e, u.weight);
 }
 
