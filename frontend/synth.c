@@ -80,7 +80,7 @@ static double draw_number(const SynthColumn *c, uint64_t *state) {
 }
 
 static bool may_be_empty(const SynthColumn *c) {
-    if (c->kind == SYNTH_LABEL || c->kind == SYNTH_SKIP) return false;
+    if (c->never_empty) return false;
     if (c->kind == SYNTH_WORDS) return true;
     /* a default that stands for "unknown" far from all values would only be noise */
     return c->col->has_default && c->kind == SYNTH_NUMBER && fabs(c->col->default_num - c->mean) < 5 * c->std;
@@ -102,13 +102,26 @@ static int list_length(const IrAxis *axis, uint64_t *state) {
     return n < most ? n : most;
 }
 
+/* A line of which nothing would be left is no row: a side's only field is never empty. Nor are sparse rows.
+ */
+static void find_never_empty(Synth *s) {
+    const IrInput *in = &s->p->input;
+    int fields[2] = {0, 0};
+    for (int i = 0; i < s->n; i++) fields[s->columns[i].col->side]++;
+    for (int i = 0; i < s->n; i++) {
+        const IrColumn *c = s->columns[i].col;
+        s->columns[i].never_empty = fields[c->side] == 1;
+        bool sparse = in->kind == IN_LIBSVM || in->kind == IN_LIBFFM;
+        if (c->is_list && (sparse || fields[c->side] == 1)) s->never_empty[c->axis] = true;
+    }
+}
+
 static void make_row(Synth *s, SynthRow *row, uint64_t seed, int64_t index) {
     IrProgram *p = s->p;
     uint64_t state = synth_mix(seed, (uint64_t)index);
-    bool sparse = p->input.kind == IN_LIBSVM || p->input.kind == IN_LIBFFM;
     for (int a = 0; a < p->n_axes; a++) {
         s->axis_length[a] = p->axes[a].kind == AXIS_LIST ? list_length(&p->axes[a], &state) : 0;
-        if (sparse && s->axis_length[a] == 0) s->axis_length[a] = 1;
+        if (s->axis_length[a] == 0 && s->never_empty[a]) s->axis_length[a] = 1;
     }
     for (int i = 0; i < s->n; i++) {
         const SynthColumn *c = &s->columns[i];
@@ -116,7 +129,7 @@ static void make_row(Synth *s, SynthRow *row, uint64_t seed, int64_t index) {
         row->count[i] = c->col->is_list ? s->axis_length[c->col->axis] : 1;
         for (int k = 0; k < row->count[i]; k++) row->v[i][k] = draw(c, &state);
         bool empty = synth_uniform(&state) < 0.02;
-        if (!c->col->is_list && s->n > 1 && may_be_empty(c)) row->v[i][0].empty = empty;
+        if (!c->col->is_list && may_be_empty(c)) row->v[i][0].empty = empty;
     }
 }
 
@@ -276,6 +289,8 @@ bool frontend_synth(IrProgram *p, int64_t rows, uint64_t seed, const char *out, 
     Synth s = {.p = p};
     synth_columns(&s);
     s.axis_length = ARENA_ARRAY(p->arena, int, p->n_axes + 1);
+    s.never_empty = ARENA_ARRAY(p->arena, bool, p->n_axes + 1);
+    find_never_empty(&s);
     choose_columns(&s);
     SynthRow *row = new_row(&s);
     measure(&s, row);

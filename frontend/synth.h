@@ -23,7 +23,7 @@ typedef struct {
     double mean, std;    /* NUMBER: where values lie; bounds: cut points that the model uses */
     const double *bounds;
     int n_bounds;
-    bool whole;
+    bool whole, never_empty;
     bool compared;
     double above, below; /* LABEL: texts of 1 and 0 are numbers on either side of a comparison */
     uint64_t name;       /* hash of the name: what the world knows of a column */
@@ -48,6 +48,7 @@ typedef struct {
     IrProgram *p;
     SynthColumn *columns;
     int n;
+    bool *never_empty;     /* [axes] lists along it have elements */
     int *axis_length;      /* [axes] of the row being made */
     int pair[2];           /* columns whose values meet, -1: none */
     double centre, spread; /* of the raw score over the world */

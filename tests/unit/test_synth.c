@@ -112,7 +112,7 @@ static void lists_of_one_axis_are_equally_long(void **state) {
         char *hist = nth_field(s, '\t', 2), *hist_end = strchr(hist, '\n'), *other_end = strchr(t, '\n');
         int n = count(hist, hist_end, '\x02');
         assert_int_equal(n, count(t, other_end, '\x02'));
-        assert_int_equal(hist == hist_end, t == other_end);
+        assert_true(hist != hist_end && t != other_end); /* its file's only field: an empty line is no row */
         if (n > longest) longest = n;
     }
     assert_true(longest > 5 && longest < 52);
