@@ -82,6 +82,20 @@ static bool may_replace(const char *dir, char *err, size_t err_bytes) {
     return empty;
 }
 
+/* A mounted directory (a container's volume, say) cannot be renamed, and nothing can be renamed into it from
+ * outside. */
+static bool is_mount(const char *dir) {
+    struct statx x;
+    return statx(AT_FDCWD, dir, 0, STATX_TYPE, &x) == 0 && (x.stx_attributes & STATX_ATTR_MOUNT_ROOT);
+}
+
+static bool make_inside(Target *g) {
+    g->inside = true;
+    snprintf(g->temp, sizeof g->temp, "%s/.tmp", g->dir);
+    remove_ours(g->temp); /* of an earlier try that was killed */
+    return mkdir(g->temp, 0777) == 0;
+}
+
 /* Makes the temporary directory, beside dir or inside it. */
 static bool prepare(Target *g, const char *dir, char *err, size_t err_bytes) {
     size_t n = strlen(dir);
@@ -92,15 +106,13 @@ static bool prepare(Target *g, const char *dir, char *err, size_t err_bytes) {
     strcpy(g->dir, dir);
     while (n > 1 && g->dir[n - 1] == '/') g->dir[--n] = 0;
     if (!may_replace(g->dir, err, err_bytes)) return false;
+    if (is_mount(g->dir)) return make_inside(g) || failed(err, err_bytes, dir);
     g->inside = false;
     snprintf(g->temp, sizeof g->temp, "%s.tmp", g->dir);
-    remove_ours(g->temp); /* of an earlier try that was killed */
-    if (mkdir(g->temp, 0777) == 0) return true;
-    int e = errno;
-    g->inside = true;
-    snprintf(g->temp, sizeof g->temp, "%s/.tmp", g->dir);
     remove_ours(g->temp);
     if (mkdir(g->temp, 0777) == 0) return true;
+    int e = errno;
+    if (make_inside(g)) return true;
     if (errno == ENOENT) errno = e; /* dir isn't there: what kept us from making it? */
     return failed(err, err_bytes, dir);
 }

@@ -1,5 +1,6 @@
 /* weights.safetensors: every weight under its path, its optimizer's slots as NAME/slot, tables of more than
  * 2^20 rows as the ids of their touched rows (NAME.ids) and these rows. Equal states give equal bytes. */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,34 +45,52 @@ static RtTensor describe(const RtWeight *w, int weight, int part, bool large, ui
     return t;
 }
 
-static void write_ids(RtTensorWriter *out, const Touched *ids) {
-    for (uint64_t i = 0; i < ids->n; i++) {
+static bool write_ids(RtTensorWriter *out, const Touched *ids) {
+    bool ok = true;
+    for (uint64_t i = 0; i < ids->n && ok; i++) {
         int64_t id = ids->ids[i];
-        if (!rt_tensors_write(out, &id, sizeof id)) return;
+        ok = rt_tensors_write(out, &id, sizeof id);
     }
+    return ok;
 }
 
-static void write_rows(RtTensorWriter *out, RtTables *t, int weight, int part, const uint32_t *ids,
-                       uint64_t n) {
-    uint64_t width = rt_tables_width(t, weight);
+/* v is part of tensor x. False: x is a weight that holds something that isn't finite, or the disk is full. */
+static bool write_values(RtTensorWriter *out, const RtTensor *x, const float *v, uint64_t n) {
+    bool finite = true;
+    for (uint64_t i = 0; i < n && x->part == 0; i++) finite &= isfinite(v[i]) != 0;
+    return finite && rt_tensors_write(out, v, n * sizeof *v);
+}
+
+static bool write_rows(RtTensorWriter *out, RtTables *t, const RtTensor *x, const uint32_t *ids, uint64_t n) {
+    uint64_t width = rt_tables_width(t, x->source);
     float *row = need(malloc(width * sizeof *row));
-    for (uint64_t i = 0; i < n; i++) {
-        rt_tables_get_row(t, weight, ids ? ids[i] : (uint32_t)i, part, row);
-        if (!rt_tensors_write(out, row, width * sizeof *row)) break;
+    bool ok = true;
+    for (uint64_t i = 0; i < n && ok; i++) {
+        rt_tables_get_row(t, x->source, ids ? ids[i] : (uint32_t)i, x->part, row);
+        ok = write_values(out, x, row, width);
     }
     free(row);
+    return ok;
 }
 
-static void write_tensor(RtTensorWriter *out, RtTables *t, const RtTensor *x, const Touched *touched) {
+static bool write_tensor(RtTensorWriter *out, RtTables *t, const RtTensor *x, const Touched *touched) {
     const float *dense = x->part == IDS ? NULL : rt_tables_dense(t, x->source, x->part);
-    if (x->part == IDS)
-        write_ids(out, touched);
-    else if (rt_tables_is_large(t, x->source))
-        write_rows(out, t, x->source, x->part, touched->ids, touched->n);
-    else if (dense)
-        rt_tensors_write(out, dense, x->bytes);
-    else
-        write_rows(out, t, x->source, x->part, NULL, rt_tables_rows(t, x->source));
+    if (x->part == IDS) return write_ids(out, touched);
+    if (rt_tables_is_large(t, x->source)) return write_rows(out, t, x, touched->ids, touched->n);
+    if (dense) return write_values(out, x, dense, x->bytes / sizeof *dense);
+    return write_rows(out, t, x, NULL, rt_tables_rows(t, x->source));
+}
+
+/* All tensors; the first weight that isn't finite ends it, since such a checkpoint is of no use and may not
+ * replace an older one. */
+static bool write_all(RtTensorWriter *out, RtTables *t, const RtTensor *list, int n, const Touched *touched,
+                      char *err, size_t err_bytes) {
+    int i = 0;
+    while (i < n && write_tensor(out, t, &list[i], &touched[list[i].source])) i++;
+    if (!rt_tensors_finish(out, err, err_bytes)) return false;
+    if (i < n)
+        snprintf(err, err_bytes, "not saved: weight '%s' holds values that are not finite", list[i].name);
+    return i == n;
 }
 
 bool rt_weights_write(const char *path, const RtModel *m, RtTables *t, char *err, size_t err_bytes) {
@@ -86,8 +105,7 @@ bool rt_weights_write(const char *path, const RtModel *m, RtTables *t, char *err
     }
     const char *const metadata[] = {"format", "pt", "model", m->name, NULL};
     RtTensorWriter *out = rt_tensors_create(path, list, n, metadata, err, err_bytes);
-    for (int i = 0; out && i < n; i++) write_tensor(out, t, &list[i], &touched[list[i].source]);
-    bool ok = out && rt_tensors_finish(out, err, err_bytes);
+    bool ok = out && write_all(out, t, list, n, touched, err, err_bytes);
     for (int i = 0; i < n; i++) free(list[i].name);
     for (int i = 0; i < m->n_weights; i++) free(touched[i].ids);
     free(touched);

@@ -1,4 +1,5 @@
 #include "runtime/program.h"
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include "runtime/message.h"
@@ -63,9 +64,13 @@ int rt_main(const RtProgram *program, int argc, char **argv) {
         rt_model_parse(program->description, program->description_bytes, program->vocabs, err, sizeof err);
     if (!m) return rt_fail(RT_EXIT_FAILED, "%s", err);
     m->program = program;
+    signal(SIGXFSZ,
+           SIG_IGN); /* a file over the limit is a failed write, so that nothing half written stays */
     RtArgs a;
     code = rt_args_parse(&a, m->name, m->ctrc, argc, argv);
-    if (code < 0) {
+    if (code == RT_EXIT_OK)
+        code = rt_flush_stdout(); /* help was asked for */
+    else if (code < 0) {
         int (*const commands[RT_COMMANDS])(const RtModel *, const RtArgs *) = {rt_train, rt_eval, rt_predict,
                                                                                rt_info};
         code = commands[a.command](m, &a);

@@ -12,7 +12,8 @@ void rt_progress_init(RtProgress *p, RtProgressMode mode) {
 
 void rt_progress_begin(RtProgress *p, const char *what, double now) {
     p->what = what;
-    p->start = p->shown = now;
+    p->start = now;
+    if (p->shown == 0) p->shown = now; /* short parts share the line: many short epochs show it too */
 }
 
 static void put_count(char *out, size_t n, double v) {

@@ -1,9 +1,11 @@
 /* The training loop. Everything that costs time stands in the step or in the reader; here batches are handed
  * from one to the other, and numbers are collected between steps. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "runtime/checkpoint.h"
 #include "runtime/log.h"
 #include "runtime/message.h"
@@ -239,10 +241,22 @@ static int check_usage(const RtModel *m, const RtArgs *a, int64_t epochs) {
     return check_stdin(m, &a->eval_data, "--eval-data", epochs == 1, "add --epochs 1");
 }
 
+/* Evaluation data is opened after an epoch; that it isn't there at all is told before. */
+static int find_eval_data(const RtWords *files) {
+    char reason[RT_SHOWN];
+    for (int i = 0; i < files->n; i++)
+        if (strcmp(files->v[i], "-") && access(files->v[i], R_OK))
+            return rt_fail(RT_EXIT_FAILED, "%s: error: cannot open: %s", files->v[i],
+                           rt_reason(errno, reason));
+    return RT_EXIT_OK;
+}
+
 static int open_all(Train *t) {
     char err[RT_MESSAGE] = "";
     const RtModel *m = t->m;
     const RtArgs *a = t->a;
+    int code = find_eval_data(&a->eval_data);
+    if (code != RT_EXIT_OK) return code;
     if (a->save && !rt_checkpoint_probe(a->save, err, sizeof err)) return rt_fail(RT_EXIT_FAILED, "%s", err);
     if (a->log && !(t->log = rt_log_open(a->log, err, sizeof err))) return rt_fail(RT_EXIT_FAILED, "%s", err);
     uint64_t seed = (uint64_t)(a->seed_given ? a->seed : m->seed);
