@@ -65,7 +65,7 @@ int rt_main(const RtProgram *program, int argc, char **argv) {
     if (!m) return rt_fail(RT_EXIT_FAILED, "%s", err);
     m->program = program;
     signal(SIGXFSZ,
-           SIG_IGN); /* a file over the limit is a failed write, so that nothing half written stays */
+           SIG_IGN); /* over the size limit: a failed write, after which nothing half written stays */
     RtArgs a;
     code = rt_args_parse(&a, m->name, m->ctrc, argc, argv);
     if (code == RT_EXIT_OK)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,8 +17,10 @@ static RtBlock *take_block(RtReader *r) {
     pthread_mutex_lock(&r->lock);
     while (!r->free_blocks && r->n_blocks >= most && !r->stop) pthread_cond_wait(&r->block_free, &r->lock);
     RtBlock *b = r->free_blocks;
-    if (r->stop) b = NULL;
-    else if (b) r->free_blocks = b->next;
+    if (r->stop)
+        b = NULL;
+    else if (b)
+        r->free_blocks = b->next;
     else {
         b = rt_reader_alloc(1, sizeof *b);
         r->n_blocks++;
@@ -37,7 +40,8 @@ static void give_block(RtReader *r, RtBlock *b) {
 static RtRows *take_rows(RtReader *r, RtRowsKind kind) {
     pthread_mutex_lock(&r->lock);
     RtRows *rows = r->free_rows;
-    if (rows) r->free_rows = rows->next;
+    if (rows)
+        r->free_rows = rows->next;
     else {
         rows = rt_rows_new();
         r->all_rows = rt_reader_grow(r->all_rows, &r->cap_all_rows, r->n_all_rows + 1, sizeof *r->all_rows);
@@ -55,7 +59,8 @@ static RtRows *take_rows(RtReader *r, RtRowsKind kind) {
 static bool push_rows(RtReader *r, RtRows *rows, RtBlock *b) {
     uint64_t most = 2 * (uint64_t)r->o.threads + 2;
     pthread_mutex_lock(&r->lock);
-    while (!r->stop && r->n_ahead >= most && r->lines_ahead >= r->o.shuffle) pthread_cond_wait(&r->rows_space, &r->lock);
+    while (!r->stop && r->n_ahead >= most && r->lines_ahead >= r->o.shuffle)
+        pthread_cond_wait(&r->rows_space, &r->lock);
     bool go = !r->stop;
     if (go) {
         rows->next = NULL;
@@ -70,7 +75,8 @@ static bool push_rows(RtReader *r, RtRows *rows, RtBlock *b) {
             *r->work_end = b;
             r->work_end = &b->next;
             pthread_cond_signal(&r->work_ready);
-        } else pthread_cond_signal(&r->rows_done);
+        } else
+            pthread_cond_signal(&r->rows_done);
     }
     pthread_mutex_unlock(&r->lock);
     if (!go && b) give_block(r, b);
@@ -146,7 +152,8 @@ static bool start_threads(RtReader *r, RtMessage *err) {
     r->thread = rt_reader_alloc((size_t)r->o.threads + 2, sizeof *r->thread);
     for (int i = 0; i < BATCHES; i++) {
         RtBatch *b = rt_batch_new(r->assembler);
-        r->all_batches = rt_reader_grow(r->all_batches, &r->cap_all_batches, r->n_all_batches + 1, sizeof *r->all_batches);
+        r->all_batches =
+            rt_reader_grow(r->all_batches, &r->cap_all_batches, r->n_all_batches + 1, sizeof *r->all_batches);
         r->all_batches[r->n_all_batches++] = b;
         rt_reader_release(r, b);
     }
@@ -161,18 +168,40 @@ static bool start_threads(RtReader *r, RtMessage *err) {
 static bool check_options(const RtReader *r, RtMessage *err) {
     for (uint32_t i = 0; i < r->files.n; i++)
         if (!strcmp(r->files.file[i].path[0], "-") && r->o.epochs != 1 && !r->o.cache)
-            return rt_message(err, "<stdin>: error: stdin can be read once only; several epochs need --cache memory");
+            return rt_message(
+                err, "<stdin>: error: stdin can be read once only; several epochs need --cache memory");
     for (int i = 0; i < r->m->n_lookups; i++) {
         const RtWeight *w = &r->m->weights[r->m->lookups[i].table];
-        if (w->sparse && w->dim[0] > 1 << 20 && !r->o.tables) return rt_message(err, "table '%s' has no storage", w->name);
+        if (w->sparse && w->dim[0] > 1 << 20 && !r->o.tables)
+            return rt_message(err, "table '%s' has no storage", w->name);
     }
     return true;
 }
 
+static bool same_file(const char *path, const struct stat *st) {
+    struct stat x;
+    return path && !stat(path, &x) && x.st_dev == st->st_dev && x.st_ino == st->st_ino;
+}
+
+/* Bad rows given back as data, say, with the same command line. */
+static bool open_bad_files(RtReader *r, RtMessage *err) {
+    struct stat st;
+    if (r->o.bad != RT_BAD_SKIP || !r->o.bad_path) return true;
+    bool there = !stat(r->o.bad_path, &st);
+    for (uint32_t i = 0; i < r->files.n && there; i++)
+        for (int side = 0; side < RT_SIDES; side++)
+            if (same_file(r->files.file[i].path[side], &st))
+                return rt_message(err, "%s: error: bad rows cannot be written to a file of the data",
+                                  r->o.bad_path);
+    return (r->bad_files = rt_bad_files_new(r->m, r->o.bad_path, r->plan->side, err));
+}
+
 static bool open_reader(RtReader *r, RtMessage *err) {
     if (!(r->plan = rt_plan_new(r->m, r->o.purpose, err))) return false;
-    if (!rt_files_find(&r->files, r->o.paths, r->o.n_paths, r->m->beside, r->plan->side, err) || !check_options(r, err)) return false;
-    if (r->o.bad == RT_BAD_SKIP && r->o.bad_path && !(r->bad_files = rt_bad_files_new(r->m, r->o.bad_path, r->plan->side, err))) return false;
+    if (!rt_files_find(&r->files, r->o.paths, r->o.n_paths, r->m->beside, r->plan->side, err) ||
+        !check_options(r, err))
+        return false;
+    if (!open_bad_files(r, err)) return false;
     r->assembler = rt_assembler_new(r->plan, r->o.tables, r->o.batch);
     char reason[RT_SHOWN];
     if (pipe(r->wake)) return rt_message(err, "cannot make a pipe: %s", rt_reason(errno, reason));
@@ -191,7 +220,8 @@ RtReader *rt_reader_open(const RtModel *m, const RtReaderOptions *o, char *err, 
     r->ahead_end = &r->ahead;
     r->ready_end = &r->ready;
     pthread_mutex_init(&r->lock, NULL);
-    pthread_cond_t *conds[] = {&r->block_free, &r->work_ready, &r->rows_done, &r->rows_space, &r->batch_free, &r->batch_ready};
+    pthread_cond_t *conds[] = {&r->block_free, &r->work_ready, &r->rows_done,
+                               &r->rows_space, &r->batch_free, &r->batch_ready};
     for (size_t i = 0; i < sizeof conds / sizeof *conds; i++) pthread_cond_init(conds[i], NULL);
     if (open_reader(r, &message)) return r;
     snprintf(err, err_bytes, "%s", message.text);
@@ -202,7 +232,8 @@ RtReader *rt_reader_open(const RtModel *m, const RtReaderOptions *o, char *err, 
 static void stop_threads(RtReader *r) {
     pthread_mutex_lock(&r->lock);
     r->stop = true;
-    pthread_cond_t *conds[] = {&r->block_free, &r->work_ready, &r->rows_done, &r->rows_space, &r->batch_free, &r->batch_ready};
+    pthread_cond_t *conds[] = {&r->block_free, &r->work_ready, &r->rows_done,
+                               &r->rows_space, &r->batch_free, &r->batch_ready};
     for (size_t i = 0; i < sizeof conds / sizeof *conds; i++) pthread_cond_broadcast(conds[i]);
     pthread_mutex_unlock(&r->lock);
     if (r->wake[1] >= 0) close(r->wake[1]); /* the other end now reads as ended: that wakes, too */
@@ -229,7 +260,8 @@ void rt_reader_close(RtReader *r) {
     rt_bad_files_free(r->bad_files);
     rt_files_free(&r->files);
     rt_plan_free(r->plan);
-    pthread_cond_t *conds[] = {&r->block_free, &r->work_ready, &r->rows_done, &r->rows_space, &r->batch_free, &r->batch_ready};
+    pthread_cond_t *conds[] = {&r->block_free, &r->work_ready, &r->rows_done,
+                               &r->rows_space, &r->batch_free, &r->batch_ready};
     for (size_t i = 0; i < sizeof conds / sizeof *conds; i++) pthread_cond_destroy(conds[i]);
     pthread_mutex_destroy(&r->lock);
     free(r->all_rows);
@@ -278,7 +310,9 @@ void rt_reader_release(RtReader *r, RtBatch *b) {
     pthread_mutex_unlock(&r->lock);
 }
 
-const char *rt_reader_file(const RtReader *r, uint32_t file) { return file < r->files.n ? r->files.file[file].name[0] : "?"; }
+const char *rt_reader_file(const RtReader *r, uint32_t file) {
+    return file < r->files.n ? r->files.file[file].name[0] : "?";
+}
 uint64_t rt_reader_bad_rows(const RtReader *r) { return r->bad_rows; }
 const char *rt_reader_first_bad(const RtReader *r) { return r->bad_rows ? r->first_bad.text : NULL; }
 double rt_reader_progress(const RtReader *r) { return r->progress; }
