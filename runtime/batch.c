@@ -8,20 +8,30 @@
 
 enum { LINE = 64, COPY = 8 /* words moved at once; arrays have that much slack */ };
 
-typedef struct { void *p; size_t cap; } Room; /* aligned memory; what was in it may be lost when it grows */
-typedef struct { Room id, slot, start, occ_lookup, occ_index; } TableRoom;
+typedef struct {
+    void *p;
+    size_t cap;
+} Room; /* aligned memory; what was in it may be lost when it grows */
+typedef struct {
+    Room id, slot, start, occ_lookup, occ_index;
+} TableRoom;
 typedef struct {
     RtBatchOwn head;
     RtBatch batch;
-    Room *offsets; /* [axis] */
-    Room *value;   /* [target] */
+    Room *offsets;    /* [axis] */
+    Room *value;      /* [target] */
     TableRoom *table; /* [weight] */
     Room row_file, row_line;
 } Own;
 
 /* Where an item's values go: an input of its own, or a lookup's, whose ids then become unique rows. */
-typedef struct { int item, lookup, input; bool first; /* of its item: gathered into; others are copies */ } Target;
-typedef struct { int word, words, target; } Gather; /* word: of the row's length along the item's axis, -1: one value */
+typedef struct {
+    int item, lookup, input;
+    bool first; /* of its item: gathered into; others are copies */
+} Target;
+typedef struct {
+    int word, words, target;
+} Gather; /* word: of the row's length along the item's axis, -1: one value */
 
 struct RtAssembler {
     const RtPlan *p;
@@ -29,11 +39,11 @@ struct RtAssembler {
     uint32_t batch;
     Target *target;
     int n_targets;
-    Gather *gather; /* [item] */
-    uint32_t **out; /* [item] where the next row's values go */
-    int *lookup_target; /* [lookup] -1: off */
+    Gather *gather;          /* [item] */
+    uint32_t **out;          /* [item] where the next row's values go */
+    int *lookup_target;      /* [lookup] -1: off */
     const uint32_t **record; /* [row] */
-    uint64_t *slot; /* scratch: id << 32 | unique + 1, 0: free */
+    uint64_t *slot;          /* scratch: id << 32 | unique + 1, 0: free */
     size_t n_slots, cap_slots, cap_count;
     uint32_t *count; /* scratch: by unique row */
 };
@@ -70,11 +80,14 @@ RtAssembler *rt_assembler_new(const RtPlan *p, RtTables *tables, uint32_t batch)
     a->lookup_target = rt_reader_alloc((size_t)m->n_lookups, sizeof *a->lookup_target);
     a->record = rt_reader_alloc(batch, sizeof *a->record);
     for (int k = 0; k < p->n_items; k++)
-        a->gather[k] = (Gather){p->items[k].axis < 0 ? -1 : p->axis_word[p->items[k].axis], p->items[k].words, -1};
+        a->gather[k] =
+            (Gather){p->items[k].axis < 0 ? -1 : p->axis_word[p->items[k].axis], p->items[k].words, -1};
     for (int i = 0; i < m->n_lookups; i++)
-        a->lookup_target[i] = p->feature_on[m->lookups[i].feature] ? add_target(a, m->lookups[i].feature, i, -1) : -1;
+        a->lookup_target[i] =
+            p->feature_on[m->lookups[i].feature] ? add_target(a, m->lookups[i].feature, i, -1) : -1;
     for (int i = 0; i < m->n_inputs; i++)
-        if (m->inputs[i].kind != RT_IN_LOOKUP && p->feature_on[m->inputs[i].index]) add_target(a, m->inputs[i].index, -1, i);
+        if (m->inputs[i].kind != RT_IN_LOOKUP && p->feature_on[m->inputs[i].index])
+            add_target(a, m->inputs[i].index, -1, i);
     return a;
 }
 
@@ -171,13 +184,15 @@ static void gather_rows(RtAssembler *a, const RtRef *refs, uint32_t n) {
         if (r + AHEAD < n) {
             const RtRows *rows = refs[r + AHEAD].rows;
             const uint32_t *end = rows->word + rows->at[refs[r + AHEAD].row + 1];
-            for (const uint32_t *p = a->record[r + AHEAD]; p < end; p += LINE / sizeof *p) __builtin_prefetch(p);
+            for (const uint32_t *p = a->record[r + AHEAD]; p < end; p += LINE / sizeof *p)
+                __builtin_prefetch(p);
         }
         const uint32_t *len = a->record[r], *from = len + a->p->n_axis_words;
         for (int k = 0; k < a->p->n_items; k++) {
             const Gather *g = &a->gather[k];
             uint32_t *to = a->out[k], words = (g->word < 0 ? 1 : len[g->word]) * (uint32_t)g->words;
-            if (words == 1) *to = *from;
+            if (words == 1)
+                *to = *from;
             else
                 for (uint32_t i = 0; i < words; i += COPY) memcpy(to + i, from + i, COPY * sizeof *to);
             from += words;
@@ -189,7 +204,8 @@ static void gather_rows(RtAssembler *a, const RtRef *refs, uint32_t n) {
 static void gather(RtAssembler *a, Own *o, const RtRef *refs, uint32_t n) {
     for (int t = 0; t < a->n_targets; t++) {
         const Target *target = &a->target[t];
-        size_t bytes = item_count(a, o, target->item, n) * (size_t)a->gather[target->item].words * sizeof(uint32_t);
+        size_t bytes =
+            item_count(a, o, target->item, n) * (size_t)a->gather[target->item].words * sizeof(uint32_t);
         void *p = room(&o->value[t], bytes);
         if (target->first) a->out[target->item] = p;
         if (target->input >= 0) o->batch.inputs[target->input] = p;
@@ -197,12 +213,14 @@ static void gather(RtAssembler *a, Own *o, const RtRef *refs, uint32_t n) {
     gather_rows(a, refs, n);
     for (int t = 0; t < a->n_targets; t++) {
         const Target *target = &a->target[t];
-        size_t bytes = item_count(a, o, target->item, n) * (size_t)a->gather[target->item].words * sizeof(uint32_t);
+        size_t bytes =
+            item_count(a, o, target->item, n) * (size_t)a->gather[target->item].words * sizeof(uint32_t);
         if (!target->first) memcpy(o->value[t].p, o->value[a->gather[target->item].target].p, bytes);
     }
     for (int i = 0; i < a->p->m->n_inputs; i++) {
         const RtInput *in = &a->p->m->inputs[i];
-        if (in->kind == RT_IN_LOOKUP && a->lookup_target[in->index] >= 0) o->batch.inputs[i] = o->value[a->lookup_target[in->index]].p;
+        if (in->kind == RT_IN_LOOKUP && a->lookup_target[in->index] >= 0)
+            o->batch.inputs[i] = o->value[a->lookup_target[in->index]].p;
     }
 }
 
@@ -217,7 +235,8 @@ static size_t lookup_count(const RtAssembler *a, const Own *o, int lookup, uint3
 }
 
 /* Replaces ids by the numbers of unique rows, and counts each one's occurrences. */
-static uint32_t number_ids(RtAssembler *a, uint32_t *value, size_t n, uint32_t *ids, uint32_t n_ids, int shift) {
+static uint32_t number_ids(RtAssembler *a, uint32_t *value, size_t n, uint32_t *ids, uint32_t n_ids,
+                           int shift) {
     uint64_t *slot = a->slot, mask = a->n_slots - 1;
     uint32_t *count = a->count;
     for (size_t i = 0; i < n; i++) {
@@ -249,7 +268,8 @@ static void place_starts(uint32_t *start, uint32_t *count, uint32_t n) {
     start[n] = sum;
 }
 
-static void place_occurrences(RtAssembler *a, const Own *o, int lookup, uint32_t n, uint8_t *occ_lookup, uint32_t *occ_index) {
+static void place_occurrences(RtAssembler *a, const Own *o, int lookup, uint32_t n, uint8_t *occ_lookup,
+                              uint32_t *occ_index) {
     const RtLookup *l = &a->p->m->lookups[lookup];
     const uint32_t *value = o->value[a->lookup_target[lookup]].p;
     int axis = a->p->m->features[l->feature].axis;
@@ -267,14 +287,16 @@ static void place_occurrences(RtAssembler *a, const Own *o, int lookup, uint32_t
 
 /* Rows that a large table stores as they are met; others have the id as storage row. */
 static void find_slots(const RtAssembler *a, int weight, const uint32_t *id, uint32_t *slot, uint32_t n) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* a second reader (evaluation) may share the tables */
+    static pthread_mutex_t lock =
+        PTHREAD_MUTEX_INITIALIZER; /* a second reader (evaluation) may share the tables */
     const RtWeight *w = &a->p->m->weights[weight];
     if (!w->sparse || w->dim[0] <= 1 << 20 || !a->tables) {
         memcpy(slot, id, (size_t)n * sizeof *slot);
         return;
     }
     pthread_mutex_lock(&lock);
-    for (uint32_t u = 0; u < n; u++) slot[u] = rt_tables_slot(a->tables, weight, id[u], a->p->purpose == RT_TRAIN);
+    for (uint32_t u = 0; u < n; u++)
+        slot[u] = rt_tables_slot(a->tables, weight, id[u], a->p->purpose == RT_TRAIN);
     pthread_mutex_unlock(&lock);
 }
 
@@ -294,14 +316,18 @@ static void fill_table(RtAssembler *a, Own *o, int weight, uint32_t n) {
         free(a->slot);
         a->slot = rt_reader_alloc(want, sizeof *a->slot);
         a->cap_slots = want;
-    } else memset(a->slot, 0, want * sizeof *a->slot);
+    } else
+        memset(a->slot, 0, want * sizeof *a->slot);
     a->n_slots = want;
     a->count = rt_reader_grow(a->count, &a->cap_count, total + 1, sizeof *a->count);
     TableRoom *t = &o->table[weight];
     uint32_t *id = room(&t->id, total * sizeof *id), n_ids = 0;
     for (int l = 0; l < m->n_lookups; l++)
-        if (looks_up(a, l, weight)) n_ids = number_ids(a, o->value[a->lookup_target[l]].p, lookup_count(a, o, l, n), id, n_ids, 64 - bits);
-    uint32_t *start = room(&t->start, ((size_t)n_ids + 1) * sizeof *start), *slot = room(&t->slot, (size_t)n_ids * sizeof *slot);
+        if (looks_up(a, l, weight))
+            n_ids = number_ids(a, o->value[a->lookup_target[l]].p, lookup_count(a, o, l, n), id, n_ids,
+                               64 - bits);
+    uint32_t *start = room(&t->start, ((size_t)n_ids + 1) * sizeof *start),
+             *slot = room(&t->slot, (size_t)n_ids * sizeof *slot);
     uint8_t *occ_lookup = room(&t->occ_lookup, total);
     uint32_t *occ_index = room(&t->occ_index, total * sizeof *occ_index);
     place_starts(start, a->count, n_ids);
@@ -311,8 +337,8 @@ static void fill_table(RtAssembler *a, Own *o, int weight, uint32_t n) {
     if (a->tables && m->weights[weight].sparse)
         for (uint32_t u = 0; u < n_ids; u++)
             if (slot[u] != RT_NO_ID) rt_tables_prefetch(a->tables, weight, slot[u]);
-    o->batch.tables[weight] =
-        (RtTableBatch){.n = n_ids, .id = id, .slot = slot, .start = start, .occ_lookup = occ_lookup, .occ_index = occ_index};
+    o->batch.tables[weight] = (RtTableBatch){
+        .n = n_ids, .id = id, .slot = slot, .start = start, .occ_lookup = occ_lookup, .occ_index = occ_index};
 }
 
 void rt_batch_fill(RtAssembler *a, RtBatch *b, const RtRef *refs, uint32_t n) {

@@ -35,18 +35,23 @@ static uint64_t up_to_16(const char *p, size_t n) {
 }
 
 static uint64_t up_to_32(const char *p, size_t n) {
-    uint64_t mul = K2 + n * 2, a = load64(p) * K1, b = load64(p + 8), c = load64(p + n - 8) * mul, d = load64(p + n - 16) * K2;
+    uint64_t mul = K2 + n * 2, a = load64(p) * K1, b = load64(p + 8), c = load64(p + n - 8) * mul,
+             d = load64(p + n - 16) * K2;
     return mix(rotate(a + b, 43) + rotate(c, 30) + d, a + rotate(b + K2, 18) + c, mul);
 }
 
 static uint64_t up_to_64(const char *p, size_t n) {
-    uint64_t mul = K2 + n * 2, a = load64(p) * K2, b = load64(p + 8), c = load64(p + n - 8) * mul, d = load64(p + n - 16) * K2;
+    uint64_t mul = K2 + n * 2, a = load64(p) * K2, b = load64(p + 8), c = load64(p + n - 8) * mul,
+             d = load64(p + n - 16) * K2;
     uint64_t y = rotate(a + b, 43) + rotate(c, 30) + d, z = mix(y, a + rotate(b + K2, 18) + c, mul);
-    uint64_t e = load64(p + 16) * mul, f = load64(p + 24), g = (y + load64(p + n - 32)) * mul, h = (z + load64(p + n - 24)) * mul;
+    uint64_t e = load64(p + 16) * mul, f = load64(p + 24), g = (y + load64(p + n - 32)) * mul,
+             h = (z + load64(p + n - 24)) * mul;
     return mix(rotate(e + f, 43) + rotate(g, 30) + h, e + rotate(f + a, 18) + g, mul);
 }
 
-typedef struct { uint64_t first, second; } Pair;
+typedef struct {
+    uint64_t first, second;
+} Pair;
 static inline Pair weak(const char *p, uint64_t a, uint64_t b) {
     uint64_t w = load64(p), x = load64(p + 8), y = load64(p + 16), z = load64(p + 24);
     a += w;

@@ -17,6 +17,10 @@ void rt_features_init(RtFeatureState *s, const RtPlan *p) {
     s->scratch = rt_reader_alloc(n, sizeof *s->scratch);
     s->cap = rt_reader_alloc(n, sizeof *s->cap);
     s->axis_len = rt_reader_alloc((size_t)p->m->n_axes, sizeof *s->axis_len);
+    int parts = 0;
+    for (int i = 0; i < p->m->n_features; i++)
+        if (p->m->features[i].n_in > parts) parts = p->m->features[i].n_in;
+    s->cross = rt_reader_alloc((size_t)parts, sizeof *s->cross);
 }
 
 void rt_features_free(RtFeatureState *s, const RtPlan *p) {
@@ -25,6 +29,7 @@ void rt_features_free(RtFeatureState *s, const RtPlan *p) {
     free(s->scratch);
     free(s->cap);
     free(s->axis_len);
+    free(s->cross);
 }
 
 typedef struct {
@@ -46,9 +51,11 @@ static inline const RtValues *part(const Run *r, int k) {
 static uint32_t run_hash(const Run *r, const RtValues *x, uint32_t *out) {
     RtMod mod = r->p->mod[r->i];
     if (r->f->farm64) {
-        for (uint32_t i = 0; i < x->n; i++) out[i] = x->text[i].p ? rt_mod(rt_farm64(x->text[i].p, x->text[i].n), mod) : RT_NO_ID;
+        for (uint32_t i = 0; i < x->n; i++)
+            out[i] = x->text[i].p ? rt_mod(rt_farm64(x->text[i].p, x->text[i].n), mod) : RT_NO_ID;
     } else {
-        for (uint32_t i = 0; i < x->n; i++) out[i] = x->text[i].p ? rt_mod(XXH3_64bits(x->text[i].p, x->text[i].n), mod) : RT_NO_ID;
+        for (uint32_t i = 0; i < x->n; i++)
+            out[i] = x->text[i].p ? rt_mod(XXH3_64bits(x->text[i].p, x->text[i].n), mod) : RT_NO_ID;
     }
     return x->n;
 }
@@ -56,7 +63,8 @@ static uint32_t run_hash(const Run *r, const RtValues *x, uint32_t *out) {
 static uint32_t run_vocab(const Run *r, const RtValues *x, uint32_t *out) {
     const RtVocabTable *t = r->p->vocab[r->f->vocab];
     int axis = r->f->axis;
-    bool leave_out = axis >= 0 && r->p->m->axes[axis].kind == RT_AXIS_FILTER && part(r, 0) == x && r->f->unknown < 0;
+    bool leave_out =
+        axis >= 0 && r->p->m->axes[axis].kind == RT_AXIS_FILTER && part(r, 0) == x && r->f->unknown < 0;
     uint32_t unknown = r->f->unknown < 0 ? RT_NO_ID : (uint32_t)r->f->unknown, n = 0;
     for (uint32_t i = 0; i < x->n; i++) {
         uint32_t id = RT_NO_ID;
@@ -74,8 +82,10 @@ static uint32_t count_bounds(const float *bounds, uint32_t n, float x) {
     uint32_t lo = 0, hi = n;
     while (lo < hi) {
         uint32_t mid = (lo + hi) / 2;
-        if (bounds[mid] <= x) lo = mid + 1;
-        else hi = mid;
+        if (bounds[mid] <= x)
+            lo = mid + 1;
+        else
+            hi = mid;
     }
     return lo;
 }
@@ -83,8 +93,10 @@ static uint32_t count_bounds_whole(const double *bounds, uint32_t n, int64_t x) 
     uint32_t lo = 0, hi = n;
     while (lo < hi) {
         uint32_t mid = (lo + hi) / 2;
-        if ((long double)bounds[mid] <= (long double)x) lo = mid + 1; /* long double holds every int64 */
-        else hi = mid;
+        if ((long double)bounds[mid] <= (long double)x)
+            lo = mid + 1; /* long double holds every int64 */
+        else
+            hi = mid;
     }
     return lo;
 }
@@ -92,7 +104,8 @@ static uint32_t count_bounds_whole(const double *bounds, uint32_t n, int64_t x) 
 static uint32_t run_bucketize(const Run *r, const RtValues *x, uint32_t *out) {
     uint32_t n_bounds = (uint32_t)r->f->n_bounds;
     for (uint32_t i = 0; i < x->n; i++)
-        out[i] = x->whole ? count_bounds_whole(r->f->bounds, n_bounds, x->whole[i]) : count_bounds(r->p->bounds[r->i], n_bounds, x->real[i]);
+        out[i] = x->whole ? count_bounds_whole(r->f->bounds, n_bounds, x->whole[i])
+                          : count_bounds(r->p->bounds[r->i], n_bounds, x->real[i]);
     return x->n;
 }
 
@@ -103,7 +116,8 @@ static uint32_t run_identity(const Run *r, const RtValues *x, uint32_t *out) {
     for (uint32_t i = 0; i < x->n; i++) {
         int64_t v = x->whole ? x->whole[i] : whole_of(x->real[i]);
         if (v < 0 || (uint64_t)v >= r->f->bound) {
-            *r->error = (RtFeatureError){r->p->root[r->i], r->f->bound, x->whole ? x->whole + i : NULL, x->real ? x->real + i : NULL};
+            *r->error = (RtFeatureError){r->p->root[r->i], r->f->bound, x->whole ? x->whole + i : NULL,
+                                         x->real ? x->real + i : NULL};
             return UINT32_MAX;
         }
         out[i] = (uint32_t)v;
@@ -111,23 +125,22 @@ static uint32_t run_identity(const Run *r, const RtValues *x, uint32_t *out) {
     return x->n;
 }
 
+static inline bool is_list(const Run *r, int k) {
+    RtPart in = r->f->in[k];
+    return in.is_column ? r->p->m->columns[in.index].is_list : r->p->m->features[in.index].axis >= 0;
+}
+
 /* XXH3 of the parts' words; a part that is no list counts at every position. */
 static uint32_t run_cross(const Run *r, uint32_t *out) {
-    enum { FEW = 16 };
-    uint64_t few[FEW], *word = r->f->n_in <= FEW ? few : rt_reader_alloc((size_t)r->f->n_in, 8);
+    uint64_t *word = r->s->cross;
     uint32_t n = 1;
-    for (int k = 0; k < r->f->n_in && r->f->axis >= 0; k++) {
-        RtPart in = r->f->in[k];
-        bool list = in.is_column ? r->p->m->columns[in.index].is_list : r->p->m->features[in.index].axis >= 0;
-        if (list) n = part(r, k)->n;
-    }
+    for (int k = 0; k < r->f->n_in; k++)
+        if (is_list(r, k)) n = part(r, k)->n;
     for (uint32_t i = 0; i < n; i++) {
         bool whole = true;
         for (int k = 0; k < r->f->n_in && whole; k++) {
             const RtValues *x = part(r, k);
-            RtPart in = r->f->in[k];
-            bool list = in.is_column ? r->p->m->columns[in.index].is_list : r->p->m->features[in.index].axis >= 0;
-            uint32_t at = list ? i : 0;
+            uint32_t at = is_list(r, k) ? i : 0;
             if (x->id) {
                 whole = x->id[at] != RT_NO_ID;
                 word[k] = x->id[at];
@@ -138,14 +151,15 @@ static uint32_t run_cross(const Run *r, uint32_t *out) {
         }
         out[i] = whole ? rt_mod(XXH3_64bits(word, (size_t)r->f->n_in * 8), r->p->mod[r->i]) : RT_NO_ID;
     }
-    if (word != few) free(word);
     return n;
 }
 
 /* A missing text has the key of the empty one: rows without a group are a group. */
 static uint32_t run_key(const RtValues *x, uint32_t *out) {
     for (uint32_t i = 0; i < x->n; i++) {
-        uint64_t key = x->id ? x->id[i] : x->text[i].p ? XXH3_64bits(x->text[i].p, x->text[i].n) : XXH3_64bits("", 0);
+        uint64_t key = x->id          ? x->id[i]
+                       : x->text[i].p ? XXH3_64bits(x->text[i].p, x->text[i].n)
+                                      : XXH3_64bits("", 0);
         memcpy(out + 2 * (size_t)i, &key, 8);
     }
     return x->n;
@@ -177,9 +191,12 @@ static RtValues view(const Run *r, const RtValues *x) {
 
 static void store_view(const RtFeature *f, const RtValues *v, uint32_t *out) {
     if (!v->n) return; /* a column that has had no value yet has no array either */
-    if (f->type == RT_T_F32) memcpy(out, v->real, v->n * sizeof(float));
-    else if (f->type == RT_T_ID) memcpy(out, v->id, v->n * sizeof(uint32_t));
-    else if (f->type == RT_T_KEY) memcpy(out, v->key, v->n * sizeof(uint64_t));
+    if (f->type == RT_T_F32)
+        memcpy(out, v->real, v->n * sizeof(float));
+    else if (f->type == RT_T_ID)
+        memcpy(out, v->id, v->n * sizeof(uint32_t));
+    else if (f->type == RT_T_KEY)
+        memcpy(out, v->key, v->n * sizeof(uint64_t));
 }
 
 /* Most values that the feature can have in this row. */
@@ -225,9 +242,12 @@ static bool run_feature(const Run *r, uint32_t *words) {
     uint32_t *out = words ? words : scratch_of(r, most_values(r)), n = run_op(r, out);
     if (n == UINT32_MAX) return false;
     *v = (RtValues){.n = n};
-    if (r->f->type == RT_T_F32) v->real = (float *)out;
-    else if (r->f->type == RT_T_KEY) v->key = NULL; /* nothing is made of keys */
-    else v->id = out;
+    if (r->f->type == RT_T_F32)
+        v->real = (float *)out;
+    else if (r->f->type == RT_T_KEY)
+        v->key = NULL; /* nothing is made of keys */
+    else
+        v->id = out;
     return true;
 }
 
@@ -244,7 +264,8 @@ static void store_lengths(const RtFeatureState *s, const RtPlan *p, uint32_t *wo
     }
 }
 
-bool rt_features_run(RtFeatureState *s, const RtPlan *p, const RtValues *columns, RtRows *rows, RtFeatureError *error) {
+bool rt_features_run(RtFeatureState *s, const RtPlan *p, const RtValues *columns, RtRows *rows,
+                     RtFeatureError *error) {
     const RtModel *m = p->m;
     uint32_t longest = 1;
     for (int k = 0; k < p->n_axis_words; k++) {

@@ -16,7 +16,11 @@ int rt_message(RtMessage *m, const char *format, ...) {
 /* Bytes of the UTF-8 character at p, 0 if there is no valid one. Overlong forms and surrogates are left to
  * the terminal: all that counts here is that no control byte gets through. */
 static size_t utf8_length(const unsigned char *p, size_t left) {
-    size_t n = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : p[0] >= 0xe0 && p[0] < 0xf0 ? 3 : p[0] >= 0xf0 && p[0] < 0xf5 ? 4 : 0;
+    size_t n = p[0] < 0x80                   ? 1
+               : p[0] >= 0xc2 && p[0] < 0xe0 ? 2
+               : p[0] >= 0xe0 && p[0] < 0xf0 ? 3
+               : p[0] >= 0xf0 && p[0] < 0xf5 ? 4
+                                             : 0;
     if (!n || n > left) return 0;
     for (size_t i = 1; i < n; i++)
         if ((p[i] & 0xc0) != 0x80) return 0;
@@ -59,7 +63,8 @@ const char *rt_nearest(const char *name, const char *const *candidates, int n) {
             size_t diagonal = row[0];
             row[0] = i;
             for (size_t j = 1; j <= other; j++) {
-                int differ = tolower((unsigned char)name[i - 1]) != tolower((unsigned char)candidates[c][j - 1]);
+                int differ =
+                    tolower((unsigned char)name[i - 1]) != tolower((unsigned char)candidates[c][j - 1]);
                 size_t change = diagonal + (size_t)differ, drop = row[j] + 1, add = row[j - 1] + 1;
                 diagonal = row[j];
                 row[j] = change < drop ? change : drop;
@@ -76,6 +81,7 @@ const char *rt_nearest(const char *name, const char *const *candidates, int n) {
 
 const char *rt_reason(int error, char out[RT_SHOWN]) {
     snprintf(out, RT_SHOWN, "%s", strerror(error));
-    if (isupper((unsigned char)out[0]) && islower((unsigned char)out[1])) out[0] = (char)tolower((unsigned char)out[0]);
+    if (isupper((unsigned char)out[0]) && islower((unsigned char)out[1]))
+        out[0] = (char)tolower((unsigned char)out[0]);
     return out;
 }

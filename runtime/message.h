@@ -4,7 +4,9 @@
 #include <stddef.h>
 
 enum { RT_MESSAGE = 1024, RT_SHOWN = 176 };
-typedef struct { char text[RT_MESSAGE]; } RtMessage;
+typedef struct {
+    char text[RT_MESSAGE];
+} RtMessage;
 
 /* Always false, so that a failing function can end with `return rt_message(…)`. */
 int rt_message(RtMessage *m, const char *format, ...) __attribute__((format(printf, 2, 3)));

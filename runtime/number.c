@@ -19,11 +19,11 @@ static const double power_of_ten[POWERS + 1] = {
 
 /* What the syntax says: sign, the digits' place, and the exponent that the last digit kept in `head` has. */
 typedef struct {
-    bool negative, more;  /* more: digits after the first 19 significant ones */
-    uint64_t head;        /* the first 19 significant digits */
-    int64_t exponent;     /* value = head * 10^exponent, nearly if more */
+    bool negative, more;      /* more: digits after the first 19 significant ones */
+    uint64_t head;            /* the first 19 significant digits */
+    int64_t exponent;         /* value = head * 10^exponent, nearly if more */
     const char *first, *last; /* digits and at most one point */
-    int64_t written;      /* the exponent as written */
+    int64_t written;          /* the exponent as written */
 } Decimal;
 
 static inline bool is_digit(char c) { return (unsigned char)(c - '0') < 10; }
@@ -46,8 +46,10 @@ static bool scan_decimal(const char *p, const char *end, Decimal *d) {
                 d->exponent++; /* this digit is not in head */
                 d->more |= *p != '0';
             }
-        } else if (*p == '.' && !point) point = true;
-        else break;
+        } else if (*p == '.' && !point)
+            point = true;
+        else
+            break;
     }
     d->last = p;
     if (!digits) return false;
@@ -57,7 +59,8 @@ static bool scan_decimal(const char *p, const char *end, Decimal *d) {
         if (++p < end && (*p == '-' || *p == '+')) minus = *p++ == '-';
         if (p == end) return false;
         for (; p < end && is_digit(*p); p++)
-            if (d->written < 1000000000) d->written = d->written * 10 + (*p - '0'); /* enough to be 0 or infinite */
+            if (d->written < 1000000000)
+                d->written = d->written * 10 + (*p - '0'); /* enough to be 0 or infinite */
         if (minus) d->written = -d->written;
         d->exponent += d->written;
     }
@@ -78,7 +81,8 @@ static float hard_float(const Decimal *d) {
         }
         if (point) exponent--;
         if (n == 0 && *p == '0') continue;
-        if (n < 150) text[n++] = *p;
+        if (n < 150)
+            text[n++] = *p;
         else {
             more |= *p != '0';
             exponent++;
@@ -93,8 +97,8 @@ static float hard_float(const Decimal *d) {
     return strtof(text, NULL);
 }
 
-/* Up to 15 digits with a point or without: digits and power of ten are exact doubles, so their quotient is the
- * nearest double, and its nearest float the right one unless the quotient stands between two floats. */
+/* Up to 15 digits with a point or without: digits and power of ten are exact doubles, so their quotient is
+ * the nearest double, and its nearest float the right one unless the quotient stands between two floats. */
 static inline bool easy_float(const char *p, size_t bytes, float *out) {
     const char *end = p + bytes;
     bool negative = *p == '-';
@@ -104,9 +108,12 @@ static inline bool easy_float(const char *p, size_t bytes, float *out) {
         if (end - p != 1 || !is_digit(*p)) return false;
     }
     for (; p < end; p++) {
-        if (is_digit(*p)) head = head * 10 + (uint64_t)(*p - '0');
-        else if (*p == '.' && !point) point = (uint64_t)(end - p);
-        else return false;
+        if (is_digit(*p))
+            head = head * 10 + (uint64_t)(*p - '0');
+        else if (*p == '.' && !point)
+            point = (uint64_t)(end - p);
+        else
+            return false;
     }
     if (head >> 53) return false;
     double x = (double)head / power_of_ten[point ? point - 1 : 0];
@@ -123,16 +130,21 @@ RtNumber rt_parse_float(const char *p, size_t bytes, float *out) {
     if (!scan_decimal(p, p + bytes, &d)) return RT_NUMBER_BAD;
     float f;
     double x = (double)d.head;
-    if (d.head == 0) f = 0;
-    else if (d.exponent < -POWERS || d.exponent > POWERS) f = hard_float(&d);
+    if (d.head == 0)
+        f = 0;
+    else if (d.exponent < -POWERS || d.exponent > POWERS)
+        f = hard_float(&d);
     else {
         x = d.exponent < 0 ? x / power_of_ten[-d.exponent] : x * power_of_ten[d.exponent];
         uint64_t bits;
         memcpy(&bits, &x, 8);
         int64_t from_boundary = (int64_t)(bits & ((1u << 29) - 1)) - (1 << 28);
         bool exact = !d.more && d.exponent == 0 && d.head >> 53 == 0; /* an integer: x is the value itself */
-        if ((from_boundary > -16 && from_boundary < 16 && !exact) || x < (double)FLT_MIN * 2 || x > (double)FLT_MAX / 2) f = hard_float(&d);
-        else f = (float)x;
+        if ((from_boundary > -16 && from_boundary < 16 && !exact) || x < (double)FLT_MIN * 2 ||
+            x > (double)FLT_MAX / 2)
+            f = hard_float(&d);
+        else
+            f = (float)x;
     }
     if (isinf(f)) return RT_NUMBER_RANGE;
     *out = d.negative ? -f : f;
@@ -148,7 +160,8 @@ RtNumber rt_parse_int(const char *p, size_t bytes, int64_t *out) {
     bool over = false;
     for (; p < end; p++) {
         if (!is_digit(*p)) return RT_NUMBER_BAD;
-        over = over || __builtin_mul_overflow(x, (uint64_t)10, &x) || __builtin_add_overflow(x, (uint64_t)(*p - '0'), &x);
+        over = over || __builtin_mul_overflow(x, (uint64_t)10, &x) ||
+               __builtin_add_overflow(x, (uint64_t)(*p - '0'), &x);
     }
     if (over || x > (uint64_t)INT64_MAX + negative) return RT_NUMBER_RANGE;
     *out = negative ? (int64_t)(0 - x) : (int64_t)x;

@@ -1,20 +1,21 @@
 /* The assembly thread: takes parsed rows in the order of the files, permutes each run, and makes batches.
- * A batch is handed on only when a further row is known, or the epoch's end: so the last one can say that it is. */
+ * A batch is handed on only when a further row is known, or the epoch's end: so the last one can say that it
+ * is. */
 #include "runtime/reader_internal.h"
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct {
     RtReader *r;
-    RtRef *run, *batch;      /* rows of the run and of the batch being filled */
+    RtRef *run, *batch;       /* rows of the run and of the batch being filled */
     uint64_t n_run, run_rows; /* run_rows: rows of a whole run, 1 if rows stay in file order */
     size_t cap_run;
     uint32_t n_batch;
     uint64_t epoch, run_number, skip;
-    uint64_t good, bad;      /* rows of this epoch; bad ones of the first */
-    uint64_t total;          /* rows of an epoch, known from the second on if they are kept */
+    uint64_t good, bad; /* rows of this epoch; bad ones of the first */
+    uint64_t total;     /* rows of an epoch, known from the second on if they are kept */
     double progress;
-    RtRows **kept;           /* --cache: all rows of an epoch */
+    RtRows **kept; /* --cache: all rows of an epoch */
     size_t n_kept, cap_kept;
 } Assembly;
 
@@ -116,7 +117,8 @@ static bool end_epoch(Assembly *a) {
         return false;
     }
     if (!a->good) {
-        rt_message(&error, "error: all of the %llu rows are bad, the first: %.700s", (unsigned long long)a->bad, a->r->first_bad.text);
+        rt_message(&error, "error: all of the %llu rows are bad, the first: %.700s",
+                   (unsigned long long)a->bad, a->r->first_bad.text);
         fail(a, &error);
         return false;
     }
@@ -156,7 +158,8 @@ static bool note_bad(Assembly *a, const RtRows *rows) {
     }
     a->bad += rows->n_bad;
     RtMessage error;
-    if (!r->bad_files || rt_bad_files_write(r->bad_files, &r->files.file[rows->file], rows, &error)) return true;
+    if (!r->bad_files || rt_bad_files_write(r->bad_files, &r->files.file[rows->file], rows, &error))
+        return true;
     fail(a, &error);
     return false;
 }
@@ -187,8 +190,10 @@ static bool read_epoch(Assembly *a) {
         a->progress = r->files.sized && r->files.bytes ? (double)rows->taken / (double)r->files.bytes : -1;
         bool failed = rows->failed;
         RtMessage error;
-        if (failed) error = rows->error;
-        else if (!note_bad(a, rows)) return false;
+        if (failed)
+            error = rows->error;
+        else if (!note_bad(a, rows))
+            return false;
         if (r->o.cache && !failed) keep(a, rows);
         if (!add_rows(a, rows)) return false;
         if (failed) {
@@ -211,7 +216,8 @@ void *rt_reader_assemble(void *reader) {
     Assembly a = {.r = r, .run_rows = r->o.shuffle, .skip = r->o.skip_rows};
     a.batch = rt_reader_alloc(r->o.batch, sizeof *a.batch);
     bool more = true;
-    while (more && (!r->o.epochs || a.epoch < r->o.epochs)) more = a.n_kept ? repeat_epoch(&a) : read_epoch(&a);
+    while (more && (!r->o.epochs || a.epoch < r->o.epochs))
+        more = a.n_kept ? repeat_epoch(&a) : read_epoch(&a);
     pthread_mutex_lock(&r->lock);
     r->ended = true;
     r->bad_rows_end = a.bad;

@@ -1,6 +1,6 @@
-/* Where bad lines go: exactly the bytes that they were, below the header of their file, so that what was mended
- * can be read in their place. Files with another header get a bad file of their own (NAME.2, …), rows of a
- * second file beside one beside it. */
+/* Where bad lines go: exactly the bytes that they were, below the header of their file, so that what was
+ * mended can be read in their place. Files with another header get a bad file of their own (NAME.2, …), rows
+ * of a second file beside one beside it. */
 #include "runtime/reader_internal.h"
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 typedef struct {
-    const RtFile *like;     /* the file whose headers it begins with; NULL: nothing is written yet */
+    const RtFile *like; /* the file whose headers it begins with; NULL: nothing is written yet */
     FILE *file[RT_SIDES];
     char *path[RT_SIDES];
 } BadFile;
@@ -31,8 +31,10 @@ static bool add_file(RtBadFiles *b, RtMessage *err) {
     for (int side = 0; side < (b->suffix ? 2 : 1); side++) {
         size_t bytes = strlen(b->path) + (b->suffix ? strlen(b->suffix) : 0) + 32;
         f->path[side] = rt_reader_alloc(bytes, 1);
-        if (b->n == 1) snprintf(f->path[side], bytes, "%s%s", b->path, side ? b->suffix : "");
-        else snprintf(f->path[side], bytes, "%s.%zu%s", b->path, b->n, side ? b->suffix : "");
+        if (b->n == 1)
+            snprintf(f->path[side], bytes, "%s%s", b->path, side ? b->suffix : "");
+        else
+            snprintf(f->path[side], bytes, "%s.%zu%s", b->path, b->n, side ? b->suffix : "");
         f->file[side] = fopen(f->path[side], "wbe");
         if (!f->file[side]) return fail_write(f->path[side], err);
     }
@@ -51,7 +53,9 @@ RtBadFiles *rt_bad_files_new(const RtModel *m, const char *path, bool beside, Rt
 static bool same_headers(const RtFile *a, const RtFile *b) {
     for (int side = 0; side < RT_SIDES; side++) {
         const RtLayout *x = a->layout[side], *y = b->layout[side];
-        if (!x != !y || (x && (x->header_bytes != y->header_bytes || memcmp(x->header, y->header, x->header_bytes)))) return false;
+        if (!x != !y ||
+            (x && (x->header_bytes != y->header_bytes || memcmp(x->header, y->header, x->header_bytes))))
+            return false;
     }
     return true;
 }
@@ -77,7 +81,8 @@ bool rt_bad_files_write(RtBadFiles *b, const RtFile *of, const RtRows *r, RtMess
 bool rt_bad_files_flush(RtBadFiles *b, RtMessage *err) {
     for (size_t i = 0; i < b->n; i++)
         for (int side = 0; side < RT_SIDES; side++)
-            if (b->file[i].file[side] && fflush(b->file[i].file[side])) return fail_write(b->file[i].path[side], err);
+            if (b->file[i].file[side] && fflush(b->file[i].file[side]))
+                return fail_write(b->file[i].path[side], err);
     return true;
 }
 

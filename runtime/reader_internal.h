@@ -3,9 +3,9 @@
  *   files ──source──▶ bytes ──split_block──▶ RtBlock ──parsing threads──▶ RtRows ──assembly thread──▶ RtBatch
  *
  * One thread reads, decompresses and cuts the stream into blocks of whole rows. Parsing threads turn blocks
- * into RtRows, in any order; the assembly thread takes them in the order of the blocks, permutes runs, gathers
- * batches and finds each table's unique rows. So all that is seen from outside, errors included, comes in the
- * order of the rows, whatever the number of threads. Every buffer is kept and used again. */
+ * into RtRows, in any order; the assembly thread takes them in the order of the blocks, permutes runs,
+ * gathers batches and finds each table's unique rows. So all that is seen from outside, errors included,
+ * comes in the order of the rows, whatever the number of threads. Every buffer is kept and used again. */
 #ifndef CTRC_RUNTIME_READER_INTERNAL_H
 #define CTRC_RUNTIME_READER_INTERNAL_H
 #include <pthread.h>
@@ -38,7 +38,7 @@ typedef struct {
     uint32_t n, i;           /* places found in this window, and taken */
     uint8_t set[RT_STRUCTURAL];
     int n_set;
-    uint32_t *place;         /* [RT_WINDOW + 64] */
+    uint32_t *place; /* [RT_WINDOW + 64] */
 } RtIndex;
 void rt_index_start(RtIndex *x, const char *base, uint32_t bytes);
 void rt_index_refill(RtIndex *x);
@@ -51,7 +51,8 @@ static inline uint32_t rt_index_next(RtIndex *x) {
 
 /* One past the line end of the record that starts at p; NULL if it isn't whole before end. */
 const char *rt_record_end(const RtSyntax *s, const char *p, const char *end);
-/* The closing quote of a field whose text starts at p (after the opening one), NULL if there is none before end. */
+/* The closing quote of a field whose text starts at p (after the opening one), NULL if there is none before
+ * end. */
 const char *rt_closing_quote(const char *p, const char *end, char quote);
 /* Whether the record p..end holds nothing: such lines are passed over. */
 bool rt_is_blank(const RtSyntax *s, const char *p, const char *end);
@@ -111,27 +112,33 @@ typedef struct {
 } RtFiles;
 /* Expands the paths. beside: the suffix of the second files, NULL if they aren't read; suffix files are left
  * out of directories whenever the model has a suffix. */
-bool rt_files_find(RtFiles *f, const char *const *paths, int n, const char *suffix, bool beside, RtMessage *err);
+bool rt_files_find(RtFiles *f, const char *const *paths, int n, const char *suffix, bool beside,
+                   RtMessage *err);
 void rt_files_free(RtFiles *f);
 
 /* ---- plan: what this purpose reads ---- */
 typedef struct RtVocabTable RtVocabTable;
-typedef struct { uint32_t divisor; uint64_t reciprocal; } RtMod;
+typedef struct {
+    uint32_t divisor;
+    uint64_t reciprocal;
+} RtMod;
 enum { RT_BLANK = 1 /* trimmed */, RT_MISSING = 2 /* texts that mean empty begin with it */ };
-typedef struct { int feature, axis, words; } RtItem; /* words of a value: 1, keys 2 */
+typedef struct {
+    int feature, axis, words;
+} RtItem; /* words of a value: 1, keys 2 */
 typedef struct {
     const RtModel *m;
     int purpose;
     RtSyntax syntax;
-    bool side;            /* the beside file is read */
-    bool *column_on;      /* [column] */
-    bool *column_text;    /* [column] some feature looks at its bytes */
-    bool *feature_on;     /* [feature] */
-    bool *axis_on;        /* [axis] */
-    int *axis_word;       /* [axis] word of a row's record that holds the row's length along it, -1: off */
-    int *axis_order;      /* [n_axis_words] axes that are on, parents before those derived from them */
+    bool side;         /* the beside file is read */
+    bool *column_on;   /* [column] */
+    bool *column_text; /* [column] some feature looks at its bytes */
+    bool *feature_on;  /* [feature] */
+    bool *axis_on;     /* [axis] */
+    int *axis_word;    /* [axis] word of a row's record that holds the row's length along it, -1: off */
+    int *axis_order;   /* [n_axis_words] axes that are on, parents before those derived from them */
     int n_axis_words;
-    RtItem *items;        /* the values that follow in a row's record */
+    RtItem *items; /* the values that follow in a row's record */
     int n_items;
     int *item_of;         /* [feature] -1: not stored */
     int *root;            /* [feature] the column it shows or is made from, for messages; -1: of several */
@@ -141,27 +148,28 @@ typedef struct {
     RtLayout *fixed[RT_SIDES]; /* without a header: the declared columns */
     uint8_t set[RT_SIDES][RT_STRUCTURAL];
     int n_set[RT_SIDES];
-    uint8_t odd[256];          /* by byte: RT_BLANK, RT_MISSING; 0: a text that begins and ends so is a value as it stands */
-    size_t *missing_len;       /* [n_missing] */
+    uint8_t odd[256];    /* by byte: RT_BLANK, RT_MISSING; 0: a text that begins and ends so is a value as it
+                            stands */
+    size_t *missing_len; /* [n_missing] */
 } RtPlan;
 RtPlan *rt_plan_new(const RtModel *m, int purpose, RtMessage *err);
 void rt_plan_free(RtPlan *p);
 bool rt_plan_is_missing(const RtPlan *p, const char *text, size_t bytes); /* trimmed text */
 /* The layout that a header line gives; NULL and an error that says `name` and the line's number if it has not
  * what is needed. */
-RtLayout *rt_layout_by_header(const RtPlan *p, int side, const char *name, uint64_t number, const char *line, size_t bytes,
-                              RtMessage *err);
+RtLayout *rt_layout_by_header(const RtPlan *p, int side, const char *name, uint64_t number, const char *line,
+                              size_t bytes, RtMessage *err);
 void rt_layout_free(RtLayout *l);
 
 /* ---- blocks ---- */
 typedef struct RtRows RtRows;
 typedef struct RtBlock {
     struct RtBlock *next;
-    RtRows *rows;             /* where its rows go */
+    RtRows *rows; /* where its rows go */
     uint32_t file;
-    char *text[RT_SIDES];     /* whole rows; ends with '\n' and RT_PAD further bytes */
+    char *text[RT_SIDES]; /* whole rows; ends with '\n' and RT_PAD further bytes */
     size_t bytes[RT_SIDES], cap[RT_SIDES];
-    uint64_t line[RT_SIDES];  /* line number of the first byte */
+    uint64_t line[RT_SIDES]; /* line number of the first byte */
 } RtBlock;
 typedef struct RtCutter RtCutter;
 RtCutter *rt_cutter_new(const RtPlan *p, RtFiles *files, int wake);
@@ -180,20 +188,20 @@ typedef enum { RT_ROWS, RT_ROWS_EPOCH_END, RT_ROWS_ERROR } RtRowsKind;
 struct RtRows {
     struct RtRows *next;
     RtRowsKind kind;
-    bool done;               /* parsed; guarded by the reader's lock */
-    uint32_t n, cap;         /* rows */
-    uint32_t *at;            /* [n + 1] first word of each row */
-    uint32_t *line;          /* [n] lines after first_line */
+    bool done;       /* parsed; guarded by the reader's lock */
+    uint32_t n, cap; /* rows */
+    uint32_t *at;    /* [n + 1] first word of each row */
+    uint32_t *line;  /* [n] lines after first_line */
     uint32_t *word;
     size_t words, cap_words;
     uint64_t first_line, lines;
     uint32_t file;
-    uint32_t unused;         /* rows that no batch has taken yet */
+    uint32_t unused; /* rows that no batch has taken yet */
     uint64_t n_bad;
-    char *bad[RT_SIDES];     /* the bad rows' bytes, one after another */
+    char *bad[RT_SIDES]; /* the bad rows' bytes, one after another */
     size_t bad_bytes[RT_SIDES], bad_cap[RT_SIDES];
-    uint64_t taken;          /* bytes of all files when the block was cut */
-    bool failed;             /* after the rows comes an error */
+    uint64_t taken; /* bytes of all files when the block was cut */
+    bool failed;    /* after the rows comes an error */
     RtMessage error;
 };
 RtRows *rt_rows_new(void);
@@ -217,7 +225,10 @@ RtNumber rt_parse_float(const char *p, size_t bytes, float *out); /* nearest flo
 RtNumber rt_parse_int(const char *p, size_t bytes, int64_t *out);
 
 /* ---- features ---- */
-typedef struct { const char *p; uint32_t n; } RtText; /* p NULL: no value */
+typedef struct {
+    const char *p;
+    uint32_t n;
+} RtText; /* p NULL: no value */
 /* The values of a column or a feature in one row; which arrays there are depends on its kind. */
 typedef struct {
     uint32_t n;
@@ -243,17 +254,27 @@ typedef struct {
     uint32_t *axis_len; /* [axis] the row's length; list axes are set by the caller */
     uint32_t **scratch; /* [feature] results that aren't stored */
     uint32_t *cap;      /* [feature] */
+    uint64_t *cross;    /* words of a cross's parts */
 } RtFeatureState;
 void rt_features_init(RtFeatureState *s, const RtPlan *p);
 void rt_features_free(RtFeatureState *s, const RtPlan *p);
-/* Writes a row's record at rows->word[rows->words], given its columns and its length along each list axis, and
- * counts its words. False: a value outside its bound makes the row bad; whole or real points at it, among the
- * column's values. */
-typedef struct { int column; uint64_t bound; const int64_t *whole; const float *real; } RtFeatureError;
-bool rt_features_run(RtFeatureState *s, const RtPlan *p, const RtValues *columns, RtRows *rows, RtFeatureError *error);
+/* Writes a row's record at rows->word[rows->words], given its columns and its length along each list axis,
+ * and counts its words. False: a value outside its bound makes the row bad; whole or real points at it, among
+ * the column's values. */
+typedef struct {
+    int column;
+    uint64_t bound;
+    const int64_t *whole;
+    const float *real;
+} RtFeatureError;
+bool rt_features_run(RtFeatureState *s, const RtPlan *p, const RtValues *columns, RtRows *rows,
+                     RtFeatureError *error);
 
 /* ---- batches ---- */
-typedef struct { RtRows *rows; uint32_t row; } RtRef;
+typedef struct {
+    RtRows *rows;
+    uint32_t row;
+} RtRef;
 void rt_shuffle_run(RtRef *ref, uint64_t n, uint64_t seed, uint64_t epoch, uint64_t run);
 typedef struct RtAssembler RtAssembler;
 RtAssembler *rt_assembler_new(const RtPlan *p, RtTables *tables, uint32_t batch);
@@ -271,7 +292,8 @@ void rt_batch_fill(RtAssembler *a, RtBatch *b, const RtRef *refs, uint32_t n);
 
 /* ---- the reader itself (reader.c) and its assembly thread (reader_assemble.c) ---- */
 typedef struct RtBadFiles RtBadFiles;
-RtBadFiles *rt_bad_files_new(const RtModel *m, const char *path, bool beside, RtMessage *err); /* creates the file at once */
+RtBadFiles *rt_bad_files_new(const RtModel *m, const char *path, bool beside,
+                             RtMessage *err); /* creates the file at once */
 /* Appends the bad rows of a block, below their file's header. */
 bool rt_bad_files_write(RtBadFiles *b, const RtFile *f, const RtRows *r, RtMessage *err);
 bool rt_bad_files_flush(RtBadFiles *b, RtMessage *err);
@@ -288,32 +310,33 @@ struct RtReader {
     pthread_t *thread;
     int n_threads;
 
-    pthread_mutex_t lock;  /* guards everything below */
+    pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t block_free, work_ready, rows_done, rows_space, batch_free, batch_ready;
     bool stop;
     RtBlock *free_blocks, *work, **work_end;
-    int n_blocks;          /* made so far */
+    int n_blocks;               /* made so far */
     RtRows *ahead, **ahead_end; /* cut, in order, not yet taken for assembly */
     uint64_t n_ahead, lines_ahead;
     RtRows *free_rows;
-    RtRows **all_rows;     /* every one made */
+    RtRows **all_rows; /* every one made */
     size_t n_all_rows, cap_all_rows;
     RtBatchOwn *free_batches, *ready, **ready_end;
     RtBatch **all_batches;
     size_t n_all_batches, cap_all_batches;
-    bool ended, failed;    /* nothing comes after what is ready */
+    bool ended, failed; /* nothing comes after what is ready */
     RtMessage error, first_bad;
     uint64_t bad_rows_end; /* when all was read */
     uint64_t cache_bytes;
 
-    double progress;       /* the caller's thread only */
+    double progress; /* the caller's thread only */
     double wait_seconds;
     uint64_t bad_rows;
 };
 void *rt_reader_assemble(void *reader); /* thread */
 
 /* ---- memory ---- */
-void *rt_reader_alloc(size_t count, size_t size);               /* zeroed; out of memory ends the program, saying so */
-void *rt_reader_grow(void *p, size_t *cap, size_t want, size_t size); /* doubles until want; cap in elements */
+void *rt_reader_alloc(size_t count, size_t size); /* zeroed; out of memory ends the program, saying so */
+void *rt_reader_grow(void *p, size_t *cap, size_t want,
+                     size_t size); /* doubles until want; cap in elements */
 
 #endif

@@ -8,14 +8,14 @@
 
 typedef struct {
     const RtColumn *c;
-    RtValues *v;      /* in RtParser.values */
+    RtValues *v; /* in RtParser.values */
     uint32_t cap;
-    uint32_t total;   /* list: elements in the field, also those beyond `max` */
-    uint32_t max;     /* kept; UINT32_MAX: no limit */
-    bool text;        /* the bytes are wanted beside the number */
-    bool indexed;     /* the list separator is in the index */
-    bool keep_empty;  /* an empty string in a list holds its place */
-    const char *at;   /* where the field begins, for messages */
+    uint32_t total;  /* list: elements in the field, also those beyond `max` */
+    uint32_t max;    /* kept; UINT32_MAX: no limit */
+    bool text;       /* the bytes are wanted beside the number */
+    bool indexed;    /* the list separator is in the index */
+    bool keep_empty; /* an empty string in a list holds its place */
+    const char *at;  /* where the field begins, for messages */
     RtText default_text;
     float default_real;
     int64_t default_whole;
@@ -23,32 +23,36 @@ typedef struct {
     size_t positive_len, negative_len;
 } Column;
 
-typedef struct { char *text; size_t cap; } Piece;
+typedef struct {
+    char *text;
+    size_t cap;
+} Piece;
 struct RtParser {
     const RtPlan *p;
     const RtFiles *files;
     RtBadRows bad;
     RtIndex index[RT_SIDES];
-    Column *column;          /* [column] */
-    RtValues *values;        /* [column] as features see them */
-    int *list;               /* list columns that are on */
+    Column *column;   /* [column] */
+    RtValues *values; /* [column] as features see them */
+    int *list;        /* list columns that are on */
     int n_lists;
-    int *axis_first;         /* [axis] the first list column seen of it in this row, -1 */
+    int *axis_first; /* [axis] the first list column seen of it in this row, -1 */
     RtFeatureState features;
-    Piece *pieces;           /* texts of this row that don't stand in the block as such */
+    Piece *pieces; /* texts of this row that don't stand in the block as such */
     size_t n_pieces, cap_pieces, piece, n_room;
     const char *row[RT_SIDES]; /* the present row of each side, for messages */
     uint64_t line[RT_SIDES];
     const RtBlock *block;
-    int side;                /* being parsed */
-    bool quoted;             /* the row has a quoted field, so it may span lines */
+    int side;    /* being parsed */
+    bool quoted; /* the row has a quoted field, so it may span lines */
     RtMessage error;
 };
 
 /* ---- making ---- */
 
 static RtText number_text(double x, char room[32]) {
-    int n = x == (double)(int64_t)x ? snprintf(room, 32, "%lld", (long long)x) : snprintf(room, 32, "%.9g", x);
+    int n =
+        x == (double)(int64_t)x ? snprintf(room, 32, "%lld", (long long)x) : snprintf(room, 32, "%.9g", x);
     return (RtText){room, (uint32_t)n};
 }
 
@@ -68,7 +72,8 @@ static void make_column(RtParser *p, int i) {
     }
     k->default_real = (float)c->default_num;
     k->default_whole = c->kind == RT_INT ? (int64_t)c->default_num : 0;
-    k->default_text = c->default_str ? (RtText){c->default_str, (uint32_t)c->default_len} : number_text(c->default_num, k->default_room);
+    k->default_text = c->default_str ? (RtText){c->default_str, (uint32_t)c->default_len}
+                                     : number_text(c->default_num, k->default_room);
     k->positive_len = c->positive ? strlen(c->positive) : 0;
     k->negative_len = c->negative ? strlen(c->negative) : 0;
 }
@@ -116,7 +121,8 @@ void rt_parser_free(RtParser *p) {
 /* ---- errors ---- */
 
 /* file:line:col of a byte of the present row. */
-static int fail_at(RtParser *p, int side, const char *at, const char *format, ...) __attribute__((format(printf, 4, 5)));
+static int fail_at(RtParser *p, int side, const char *at, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 static int fail_at(RtParser *p, int side, const char *at, const char *format, ...) {
     const char *row = p->row[side], *begin = row;
     uint64_t line = p->line[side];
@@ -130,8 +136,8 @@ static int fail_at(RtParser *p, int side, const char *at, const char *format, ..
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    return rt_message(&p->error, "%s:%llu:%zu: error: %s", p->files->file[p->block->file].name[side], (unsigned long long)line,
-                      (size_t)(at - begin) + 1, what);
+    return rt_message(&p->error, "%s:%llu:%zu: error: %s", p->files->file[p->block->file].name[side],
+                      (unsigned long long)line, (size_t)(at - begin) + 1, what);
 }
 
 /* At a value of the column if it stands in the row itself, else at its field. */
@@ -140,9 +146,11 @@ static const char *place_of(const RtParser *p, const Column *k, const char *at) 
     return at >= text && at < text + p->block->bytes[k->c->side] ? at : k->at;
 }
 
-static int fail_value(RtParser *p, const Column *k, const char *at, const char *found, size_t bytes, const char *expected) {
+static int fail_value(RtParser *p, const Column *k, const char *at, const char *found, size_t bytes,
+                      const char *expected) {
     char shown[RT_SHOWN];
-    return fail_at(p, k->c->side, place_of(p, k, at), "expected %s for column '%s', found %s", expected, k->c->name, rt_show(found, bytes, shown));
+    return fail_at(p, k->c->side, place_of(p, k, at), "expected %s for column '%s', found %s", expected,
+                   k->c->name, rt_show(found, bytes, shown));
 }
 
 static const char *expected_number(const Column *k, RtNumber why) {
@@ -161,7 +169,8 @@ static void more_values(Column *k) {
     have = 0;
     if (kind == RT_INT) k->v->whole = rt_reader_grow(k->v->whole, &have, n, sizeof *k->v->whole);
     have = 0;
-    if (kind == RT_FLOAT || kind == RT_LABEL) k->v->real = rt_reader_grow(k->v->real, &have, n, sizeof *k->v->real);
+    if (kind == RT_FLOAT || kind == RT_LABEL)
+        k->v->real = rt_reader_grow(k->v->real, &have, n, sizeof *k->v->real);
     k->cap = cap;
 }
 
@@ -177,7 +186,8 @@ static bool put_empty(RtParser *p, Column *k, const char *at) {
             return true;
         }
         const char *place = place_of(p, k, at);
-        if (c->is_list) return fail_at(p, c->side, place, "empty element in list '%s', which has no default", c->name);
+        if (c->is_list)
+            return fail_at(p, c->side, place, "empty element in list '%s', which has no default", c->name);
         if (c->kind == RT_LABEL) return fail_at(p, c->side, place, "label '%s' is empty", c->name);
         return fail_at(p, c->side, place, "column '%s' is empty and has no default", c->name);
     }
@@ -200,14 +210,16 @@ static bool put_label(RtParser *p, Column *k, const char *at, size_t bytes) {
         *out = same(at, bytes, c->positive, k->positive_len);
         if (*out == 0 && c->negative && !same(at, bytes, c->negative, k->negative_len)) {
             char expected[2 * RT_SHOWN + 8], a[RT_SHOWN], b[RT_SHOWN];
-            snprintf(expected, sizeof expected, "%s or %s", rt_show(c->positive, k->positive_len, a), rt_show(c->negative, k->negative_len, b));
+            snprintf(expected, sizeof expected, "%s or %s", rt_show(c->positive, k->positive_len, a),
+                     rt_show(c->negative, k->negative_len, b));
             return fail_value(p, k, at, at, bytes, expected);
         }
         return true;
     }
     RtNumber why = rt_parse_float(at, bytes, out);
     if (why != RT_NUMBER_OK) return fail_value(p, k, at, at, bytes, expected_number(k, why));
-    if (c->unit_label && !(*out >= 0 && *out <= 1)) return fail_value(p, k, at, at, bytes, "a label from 0 to 1");
+    if (c->unit_label && !(*out >= 0 && *out <= 1))
+        return fail_value(p, k, at, at, bytes, "a label from 0 to 1");
     return true;
 }
 
@@ -319,7 +331,8 @@ static inline uint32_t skip_field(RtIndex *x, char separator) {
 
 /* A list straight from the index. Gives the place that ends the field. Plain strings, by far most of what
  * long rows hold, take the short way; everything else goes through put. */
-__attribute__((noinline)) static bool list_field(RtParser *p, RtIndex *x, Column *k, uint32_t at, uint32_t *stop) {
+__attribute__((noinline)) static bool list_field(RtParser *p, RtIndex *x, Column *k, uint32_t at,
+                                                 uint32_t *stop) {
     const char *base = x->base, sep = k->c->list_sep, separator = p->p->syntax.separator;
     RtValues *v = k->v;
     RtText *text = v->text;
@@ -328,15 +341,21 @@ __attribute__((noinline)) static bool list_field(RtParser *p, RtIndex *x, Column
         uint32_t place = rt_index_next(x), end = place;
         char b = base[place];
         bool last = b == separator || b == '\n';
-        if (last) end = text_end(base, from, place);
-        else if (b != sep) continue;
-        if (n < short_way && is_plain(p->p, base + from, end - from)) text[n++] = (RtText){base + from, end - from};
+        if (last)
+            end = text_end(base, from, place);
+        else if (b != sep)
+            continue;
+        if (n < short_way && is_plain(p->p, base + from, end - from))
+            text[n++] = (RtText){base + from, end - from};
         else {
             k->total += n - v->n;
             v->n = n;
-            if (last && from == at && is_empty_list(p, base + from, end - from)) n = 0;
-            else if (!put(p, k, base + from, end - from)) return false;
-            else n = v->n;
+            if (last && from == at && is_empty_list(p, base + from, end - from))
+                n = 0;
+            else if (!put(p, k, base + from, end - from))
+                return false;
+            else
+                n = v->n;
             text = v->text;
             if (k->c->kind == RT_STRING) short_way = k->cap < k->max ? k->cap : k->max;
         }
@@ -360,7 +379,8 @@ static bool quoted_field(RtParser *p, RtIndex *x, uint32_t at, RtText *text, uin
     if (after + 1 < end && *after == '\r' && after[1] == '\n') after++;
     if (*after != p->p->syntax.separator && *after != '\n') {
         char shown[RT_SHOWN];
-        return fail_at(p, p->side, close + 1, "expected a separator or the line's end after a closing quote, found %s",
+        return fail_at(p, p->side, close + 1,
+                       "expected a separator or the line's end after a closing quote, found %s",
                        rt_show(close + 1, 1, shown));
     }
     *text = (RtText){open + 1, (uint32_t)(close - open - 1)};
@@ -390,7 +410,8 @@ static uint64_t count_fields(const RtParser *p, int side, bool *closed) {
             *closed = close;
             if (!close) break;
             at = close;
-        } else found += *at == s->separator;
+        } else
+            found += *at == s->separator;
     }
     return found;
 }
@@ -398,7 +419,8 @@ static uint64_t count_fields(const RtParser *p, int side, bool *closed) {
 static bool fail_fields(RtParser *p, int side, int expected) {
     bool closed;
     uint64_t found = count_fields(p, side, &closed);
-    return fail_at(p, side, p->row[side], "expected %d field%s, found %llu", expected, expected == 1 ? "" : "s", (unsigned long long)found);
+    return fail_at(p, side, p->row[side], "expected %d field%s, found %llu", expected,
+                   expected == 1 ? "" : "s", (unsigned long long)found);
 }
 
 /* A row broke off at a value. If its number of fields is wrong, the value was probably another column's. */
@@ -461,8 +483,11 @@ static bool parse_pairs(RtParser *p, const RtLayout *l, const char **row_end) {
             int f = label ? 0 : part + 1;
             bool more = b == ':';
             if (label ? more : more != (part + 1 < parts)) {
-                char shown[RT_SHOWN], *wanted = label ? "a label" : parts == 2 ? "index:value" : "field:index:value";
-                return fail_at(p, 0, base + from, "expected %s, found %s", wanted, rt_show(base + from, end + more - from, shown));
+                char shown[RT_SHOWN], *wanted = label        ? "a label"
+                                                : parts == 2 ? "index:value"
+                                                             : "field:index:value";
+                return fail_at(p, 0, base + from, "expected %s, found %s", wanted,
+                               rt_show(base + from, end + more - from, shown));
             }
             if (label && l->column[0] >= 0) p->column[l->column[0]].at = base + from;
             if (!put_pair_part(p, l, f, base + from, end - from)) return false;
@@ -492,8 +517,9 @@ static bool measure_lists(RtParser *p) {
         }
         const Column *other = &p->column[first];
         if (k->total != other->total)
-            return fail_at(p, k->c->side, k->at, "lists along '%s' differ in length: '%s' has %u, '%s' has %u", p->p->m->axes[axis].name,
-                           other->c->name, other->total, k->c->name, k->total);
+            return fail_at(p, k->c->side, k->at,
+                           "lists along '%s' differ in length: '%s' has %u, '%s' has %u",
+                           p->p->m->axes[axis].name, other->c->name, other->total, k->c->name, k->total);
     }
     return true;
 }
@@ -507,7 +533,8 @@ static bool add_features(RtParser *p, RtRows *rows) {
     size_t i = e.whole ? (size_t)(e.whole - k->v->whole) : (size_t)(e.real - k->v->real);
     char expected[64], found[64];
     snprintf(expected, sizeof expected, "0 to %llu", (unsigned long long)e.bound - 1);
-    int n = e.whole ? snprintf(found, sizeof found, "%lld", (long long)*e.whole) : snprintf(found, sizeof found, "%.9g", (double)*e.real);
+    int n = e.whole ? snprintf(found, sizeof found, "%lld", (long long)*e.whole)
+                    : snprintf(found, sizeof found, "%.9g", (double)*e.real);
     return fail_value(p, k, k->v->text ? k->v->text[i].p : k->at, found, (size_t)n, expected);
 }
 
@@ -524,7 +551,9 @@ static bool parse_row(RtParser *p, int sides, RtRows *rows, const char **row_end
         bool good = false;
         p->side = side;
         p->quoted = false;
-        if (ok) good = p->p->syntax.format >= RT_LIBSVM ? parse_pairs(p, l, &row_end[side]) : parse_fields(p, side, l, &row_end[side]);
+        if (ok)
+            good = p->p->syntax.format >= RT_LIBSVM ? parse_pairs(p, l, &row_end[side])
+                                                    : parse_fields(p, side, l, &row_end[side]);
         lines[side] = good && !p->quoted ? 1 : 0;
         if (!good) { /* where the fields broke off the record still has an end */
             const char *base = p->block->text[side], *end = base + p->block->bytes[side];
@@ -576,7 +605,8 @@ void rt_parse_block(RtParser *p, const RtBlock *b, RtRows *rows) {
                 rows->failed = true;
                 return;
             }
-            for (int side = 0; side < sides; side++) rt_rows_add_bad(rows, side, p->row[side], (size_t)(row_end[side] - p->row[side]));
+            for (int side = 0; side < sides; side++)
+                rt_rows_add_bad(rows, side, p->row[side], (size_t)(row_end[side] - p->row[side]));
         }
         for (int side = 0; side < sides; side++) {
             at[side] = row_end[side];

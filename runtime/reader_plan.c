@@ -43,8 +43,10 @@ static void mark_on(RtPlan *p) {
         p->feature_on[i] = p->feature_on[i] || for_purpose(p, f->predict);
         if (!p->feature_on[i]) continue;
         for (int k = 0; k < f->n_in; k++) {
-            if (f->in[k].is_column) p->column_on[f->in[k].index] = true;
-            else p->feature_on[f->in[k].index] = true;
+            if (f->in[k].is_column)
+                p->column_on[f->in[k].index] = true;
+            else
+                p->feature_on[f->in[k].index] = true;
         }
     }
     for (int i = 0; i < m->n_columns; i++) p->side |= p->column_on[i] && m->columns[i].side == 1;
@@ -61,7 +63,8 @@ static void mark_axes(RtPlan *p) {
         more = false;
         for (int i = 0; i < m->n_axes; i++) {
             const RtAxis *a = &m->axes[i];
-            bool ready = a->kind == RT_AXIS_LIST || a->kind == RT_AXIS_FILTER ? p->axis_on[i] : p->axis_word[a->parent] >= 0;
+            bool ready = a->kind == RT_AXIS_LIST || a->kind == RT_AXIS_FILTER ? p->axis_on[i]
+                                                                              : p->axis_word[a->parent] >= 0;
             if (!ready || p->axis_word[i] >= 0) continue;
             p->axis_on[i] = more = true;
             p->axis_word[i] = p->n_axis_words;
@@ -90,7 +93,9 @@ static void mark_items(RtPlan *p) {
 
 enum { HAS_TEXT = 1, HAS_WHOLE = 2, HAS_REAL = 4, HAS_ID = 8, HAS_KEY = 16 };
 
-static int part_column(const RtPlan *p, RtPart part) { return part.is_column ? part.index : p->root[part.index]; }
+static int part_column(const RtPlan *p, RtPart part) {
+    return part.is_column ? part.index : p->root[part.index];
+}
 static int part_axis(const RtModel *m, RtPart part) {
     if (!part.is_column) return m->features[part.index].axis;
     return m->columns[part.index].is_list ? m->columns[part.index].axis : -1;
@@ -145,13 +150,15 @@ static bool check_axis(const RtModel *m, int i, RtMessage *err) {
     int axis = -1;
     for (int k = 0; k < f->n_in; k++) {
         int a = part_axis(m, f->in[k]);
-        if (a >= 0 && axis >= 0 && a != axis) return rt_message(err, "description: features[%d]: parts along two axes", i);
+        if (a >= 0 && axis >= 0 && a != axis)
+            return rt_message(err, "description: features[%d]: parts along two axes", i);
         if (a >= 0) axis = a;
     }
     bool derived = f->axis >= 0 && m->axes[f->axis].kind != RT_AXIS_LIST && m->axes[f->axis].parent == axis;
     bool ok = f->axis == axis;
     if (f->op == RT_F_TRUNCATE) ok = derived && m->axes[f->axis].kind != RT_AXIS_FILTER;
-    if (f->op == RT_F_VOCAB && f->axis >= 0 && m->axes[f->axis].kind == RT_AXIS_FILTER && f->axis != axis) ok = derived && f->unknown < 0;
+    if (f->op == RT_F_VOCAB && f->axis >= 0 && m->axes[f->axis].kind == RT_AXIS_FILTER && f->axis != axis)
+        ok = derived && f->unknown < 0;
     if (!ok) return rt_message(err, "description: features[%d]: its axis doesn't follow from its parts'", i);
     return true;
 }
@@ -163,16 +170,18 @@ static bool check_features(RtPlan *p, RtMessage *err) {
     for (int i = 0; i < m->n_features && ok; i++) {
         const RtFeature *f = &m->features[i];
         int most = f->op == RT_F_CROSS ? 1 << 16 : 1;
-        if (f->n_in < 1 || f->n_in > most) ok = rt_message(err, "description: features[%d]: %d parts", i, f->n_in);
+        if (f->n_in < 1 || f->n_in > most)
+            ok = rt_message(err, "description: features[%d]: %d parts", i, f->n_in);
         bool several = f->n_in > 1;
         p->root[i] = ok && !several ? part_column(p, f->in[0]) : -1;
         for (int k = 0; k < f->n_in && ok; k++) {
             int part = part_has(m, has, f->in[k]);
             has[i] = f->op == RT_F_VALUE || f->op == RT_F_TRUNCATE ? part : type_has(op_gives(f));
             if (!(part & op_takes(f->op)) || f->type != op_gives(f) || !(has[i] & type_has(f->type)))
-                ok = rt_message(err, "description: features[%d]: the op doesn't fit its parts or its type", i);
-            if (f->op != RT_F_VALUE && f->op != RT_F_NUMBER && f->op != RT_F_BUCKETIZE && f->op != RT_F_IDENTITY && (part & HAS_TEXT) &&
-                part_column(p, f->in[k]) >= 0)
+                ok =
+                    rt_message(err, "description: features[%d]: the op doesn't fit its parts or its type", i);
+            if (f->op != RT_F_VALUE && f->op != RT_F_NUMBER && f->op != RT_F_BUCKETIZE &&
+                f->op != RT_F_IDENTITY && (part & HAS_TEXT) && part_column(p, f->in[k]) >= 0)
                 p->column_text[part_column(p, f->in[k])] = true;
         }
         ok = ok && check_axis(m, i, err);
@@ -181,7 +190,8 @@ static bool check_features(RtPlan *p, RtMessage *err) {
         const RtInput *in = &m->inputs[i];
         int f = in->kind == RT_IN_LOOKUP ? m->lookups[in->index].feature : in->index;
         RtValueType want = in->kind == RT_IN_F32 ? RT_T_F32 : in->kind == RT_IN_KEY ? RT_T_KEY : RT_T_ID;
-        if (m->features[f].type != want) ok = rt_message(err, "description: inputs[%d]: not the type of features[%d]", i, f);
+        if (m->features[f].type != want)
+            ok = rt_message(err, "description: inputs[%d]: not the type of features[%d]", i, f);
     }
     free(has);
     return ok;
@@ -189,11 +199,14 @@ static bool check_features(RtPlan *p, RtMessage *err) {
 
 /* ---- what can be worked out ahead ---- */
 
-static bool in_set(const RtPlan *p, int side, uint8_t byte) { return memchr(p->set[side], byte, (size_t)p->n_set[side]) != NULL; }
+static bool in_set(const RtPlan *p, int side, uint8_t byte) {
+    return memchr(p->set[side], byte, (size_t)p->n_set[side]) != NULL;
+}
 
 static void add_structural(RtPlan *p, int side, char byte) {
     /* full: lists with this separator are split by themselves */
-    if (p->n_set[side] < RT_STRUCTURAL && !in_set(p, side, (uint8_t)byte)) p->set[side][p->n_set[side]++] = (uint8_t)byte;
+    if (p->n_set[side] < RT_STRUCTURAL && !in_set(p, side, (uint8_t)byte))
+        p->set[side][p->n_set[side]++] = (uint8_t)byte;
 }
 
 static void make_syntax(RtPlan *p) {
@@ -210,7 +223,8 @@ static void make_syntax(RtPlan *p) {
             continue;
         }
         for (int i = 0; i < m->n_columns; i++)
-            if (p->column_on[i] && m->columns[i].is_list && m->columns[i].side == side) add_structural(p, side, m->columns[i].list_sep);
+            if (p->column_on[i] && m->columns[i].is_list && m->columns[i].side == side)
+                add_structural(p, side, m->columns[i].list_sep);
     }
     if (p->syntax.trim) p->odd[' '] = p->odd['\t'] = RT_BLANK;
     p->missing_len = rt_reader_alloc((size_t)m->n_missing, sizeof *p->missing_len);
@@ -226,7 +240,8 @@ static void make_features(RtPlan *p) {
         const RtFeature *f = &m->features[i];
         if (!p->feature_on[i]) continue;
         if (f->op == RT_F_HASH || f->op == RT_F_CROSS) p->mod[i] = rt_mod_new((uint32_t)f->buckets);
-        if (f->op == RT_F_VOCAB && !p->vocab[f->vocab]) p->vocab[f->vocab] = rt_vocab_table_new(&m->vocabs[f->vocab]);
+        if (f->op == RT_F_VOCAB && !p->vocab[f->vocab])
+            p->vocab[f->vocab] = rt_vocab_table_new(&m->vocabs[f->vocab]);
         if (f->op == RT_F_BUCKETIZE) {
             p->bounds[i] = rt_reader_alloc((size_t)f->n_bounds, sizeof(float));
             for (int k = 0; k < f->n_bounds; k++) p->bounds[i][k] = (float)f->bounds[k];

@@ -60,7 +60,9 @@ void rt_rows_shrink(RtRows *r) {
     }
 }
 
-uint64_t rt_rows_bytes(const RtRows *r) { return sizeof *r + r->cap_words * sizeof *r->word + r->cap * (sizeof *r->line + sizeof *r->at); }
+uint64_t rt_rows_bytes(const RtRows *r) {
+    return sizeof *r + r->cap_words * sizeof *r->word + r->cap * (sizeof *r->line + sizeof *r->at);
+}
 
 void rt_rows_add_bad(RtRows *r, int side, const char *text, size_t bytes) {
     r->bad[side] = rt_reader_grow(r->bad[side], &r->bad_cap[side], r->bad_bytes[side] + bytes + 1, 1);

@@ -1,6 +1,6 @@
 /* Bytes of one file, or of stdin, decompressed if need be. gzip and zstd are known by their first bytes, so a
- * compressed stdin or a file under another name works too; a name that promises one must keep it. One RtSource
- * serves file after file, so its buffers and decoders are made once. */
+ * compressed stdin or a file under another name works too; a name that promises one must keep it. One
+ * RtSource serves file after file, so its buffers and decoders are made once. */
 #include "runtime/reader_internal.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -94,11 +94,15 @@ static bool find_coding(RtSource *s, RtMessage *err) {
     const uint8_t *b = (const uint8_t *)raw->raw;
     bool gzip = raw->end >= 2 && b[0] == 0x1f && b[1] == 0x8b;
     bool zstd = raw->end >= 4 && ((b[0] == 0x28 && b[1] == 0xb5) || (b[0] >> 4 == 5 && b[1] == 0x2a)) &&
-                b[2] == (b[0] == 0x28 ? 0x2f : 0x4d) && b[3] == (b[0] == 0x28 ? 0xfd : 0x18); /* a frame, or one to skip */
+                b[2] == (b[0] == 0x28 ? 0x2f : 0x4d) &&
+                b[3] == (b[0] == 0x28 ? 0xfd : 0x18); /* a frame, or one to skip */
     s->coding = gzip ? GZIP : zstd ? ZSTD : PLAIN;
-    if (raw->end && !gzip && ends_with(raw->name, ".gz")) return rt_message(err, "%s: error: not a gzip file", raw->name);
-    if (raw->end && !zstd && ends_with(raw->name, ".zst")) return rt_message(err, "%s: error: not a zstd file", raw->name);
-    if (s->coding == PLAIN && raw->end >= 2 && ((b[0] == 0xff && b[1] == 0xfe) || (b[0] == 0xfe && b[1] == 0xff)))
+    if (raw->end && !gzip && ends_with(raw->name, ".gz"))
+        return rt_message(err, "%s: error: not a gzip file", raw->name);
+    if (raw->end && !zstd && ends_with(raw->name, ".zst"))
+        return rt_message(err, "%s: error: not a zstd file", raw->name);
+    if (s->coding == PLAIN && raw->end >= 2 &&
+        ((b[0] == 0xff && b[1] == 0xfe) || (b[0] == 0xfe && b[1] == 0xff)))
         return rt_message(err, "%s: error: expected UTF-8 text, found UTF-16", raw->name);
     return true;
 }

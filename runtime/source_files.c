@@ -21,7 +21,9 @@ static bool ends_with(const char *name, const char *suffix) {
     return n >= k && !strcmp(name + n - k, suffix);
 }
 
-static const char *coding_of(const char *name) { return ends_with(name, ".gz") ? ".gz" : ends_with(name, ".zst") ? ".zst" : ""; }
+static const char *coding_of(const char *name) {
+    return ends_with(name, ".gz") ? ".gz" : ends_with(name, ".zst") ? ".zst" : "";
+}
 
 static bool is_second(const Find *d, const char *name) {
     if (!d->suffix) return false;
@@ -54,7 +56,9 @@ static bool check_readable(const Find *d, const char *path, const char *of, stru
     char reason[RT_SHOWN];
     int error = stat(path, st) || access(path, R_OK) ? errno : S_ISDIR(st->st_mode) && of ? EISDIR : 0;
     if (!error) return true;
-    if (of) return rt_message(d->err, "%s: error: cannot open the file beside '%s': %s", path, of, rt_reason(error, reason));
+    if (of)
+        return rt_message(d->err, "%s: error: cannot open the file beside '%s': %s", path, of,
+                          rt_reason(error, reason));
     return rt_message(d->err, "%s: error: cannot open: %s", path, rt_reason(error, reason));
 }
 
@@ -86,7 +90,8 @@ static bool add_file(Find *d, char *path, const char *argument) { /* takes path 
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-/* Names that begin with '.' or '_' are notes of other tools (.crc, _SUCCESS), second files come by their own. */
+/* Names that begin with '.' or '_' are notes of other tools (.crc, _SUCCESS), second files come by their own.
+ */
 static bool add_directory(Find *d, const char *path) {
     DIR *dir = opendir(path);
     char reason[RT_SHOWN];
@@ -97,7 +102,8 @@ static bool add_directory(Find *d, const char *path) {
         if (e->d_name[0] == '.' || e->d_name[0] == '_' || is_second(d, e->d_name)) continue;
         char *file = joined(path, ends_with(path, "/") ? "" : "/", e->d_name);
         struct stat st;
-        if (!stat(file, &st) && S_ISDIR(st.st_mode)) free(file);
+        if (!stat(file, &st) && S_ISDIR(st.st_mode))
+            free(file);
         else {
             name = rt_reader_grow(name, &cap, n + 1, sizeof *name);
             name[n++] = file;
@@ -108,8 +114,10 @@ static bool add_directory(Find *d, const char *path) {
     bool ok = n > 0;
     if (!ok) rt_message(d->err, "%s: error: the directory holds no data files", path);
     for (size_t i = 0; i < n; i++) {
-        if (ok) ok = add_file(d, name[i], path);
-        else free(name[i]);
+        if (ok)
+            ok = add_file(d, name[i], path);
+        else
+            free(name[i]);
     }
     free(name);
     return ok;
@@ -118,14 +126,20 @@ static bool add_directory(Find *d, const char *path) {
 static bool add_path(Find *d, const char *path) {
     struct stat st;
     if (!strcmp(path, "-")) {
-        if (d->beside) return rt_message(d->err, "<stdin>: error: the model reads a second file beside each ('%s'), so stdin cannot be its data", d->suffix);
+        if (d->beside)
+            return rt_message(d->err,
+                              "<stdin>: error: the model reads a second file beside each ('%s'), so stdin "
+                              "cannot be its data",
+                              d->suffix);
         for (uint32_t i = 0; i < d->f->n; i++)
             if (!strcmp(d->f->file[i].path[0], "-")) return rt_message(d->err, "<stdin>: error: given twice");
-    } else if (!stat(path, &st) && S_ISDIR(st.st_mode)) return add_directory(d, path);
+    } else if (!stat(path, &st) && S_ISDIR(st.st_mode))
+        return add_directory(d, path);
     return add_file(d, joined(path, "", ""), path);
 }
 
-bool rt_files_find(RtFiles *f, const char *const *paths, int n, const char *suffix, bool beside, RtMessage *err) {
+bool rt_files_find(RtFiles *f, const char *const *paths, int n, const char *suffix, bool beside,
+                   RtMessage *err) {
     memset(f, 0, sizeof *f);
     f->sized = true;
     Find d = {f, suffix, beside, err};

@@ -12,7 +12,8 @@ struct RtGzip {
 
 RtGzip *rt_gzip_new(void) {
     RtGzip *g = rt_reader_alloc(1, sizeof *g);
-    if (inflateInit2(&g->z, 15 + 16) != Z_OK) rt_reader_alloc(SIZE_MAX / 2, 1); /* fails for want of memory alone */
+    if (inflateInit2(&g->z, 15 + 16) != Z_OK)
+        rt_reader_alloc(SIZE_MAX / 2, 1); /* fails for want of memory alone */
     return g;
 }
 
@@ -31,7 +32,8 @@ void rt_gzip_start(RtGzip *g) {
 /* After a member: another one, zero padding, or the end. */
 static bool next_member(RtGzip *g, RtSource *s, RtRaw *raw, RtMessage *err) {
     for (;;) {
-        while (raw->at < raw->end && raw->raw[raw->at] == 0) raw->at++; /* padding, as tape and block tools leave it */
+        while (raw->at < raw->end && raw->raw[raw->at] == 0)
+            raw->at++; /* padding, as tape and block tools leave it */
         if (raw->at < raw->end) break;
         if (!rt_source_refill(s, raw, err)) return false;
         if (raw->ended) {
@@ -39,7 +41,8 @@ static bool next_member(RtGzip *g, RtSource *s, RtRaw *raw, RtMessage *err) {
             return true;
         }
     }
-    if ((uint8_t)raw->raw[raw->at] != 0x1f) return rt_message(err, "%s: error: the gzip data is followed by something else", raw->name);
+    if ((uint8_t)raw->raw[raw->at] != 0x1f)
+        return rt_message(err, "%s: error: the gzip data is followed by something else", raw->name);
     inflateReset(&g->z);
     g->within = true;
     return true;
@@ -67,9 +70,11 @@ int64_t rt_gzip_read(RtGzip *g, RtSource *s, RtRaw *raw, char *to, size_t n, RtM
         int result = inflate(&g->z, Z_NO_FLUSH);
         raw->at = raw->end - g->z.avail_in;
         done += room - g->z.avail_out;
-        if (result == Z_STREAM_END) g->within = false;
+        if (result == Z_STREAM_END)
+            g->within = false;
         else if (result != Z_OK && result != Z_BUF_ERROR) {
-            rt_message(err, "%s: error: damaged gzip data (%s)", raw->name, g->z.msg ? g->z.msg : "out of memory");
+            rt_message(err, "%s: error: damaged gzip data (%s)", raw->name,
+                       g->z.msg ? g->z.msg : "out of memory");
             return -1;
         }
     }

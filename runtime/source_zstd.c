@@ -11,7 +11,7 @@ struct RtZstd {
 RtZstd *rt_zstd_new(void) {
     RtZstd *z = rt_reader_alloc(1, sizeof *z);
     z->z = ZSTD_createDStream();
-    if (!z->z) rt_reader_alloc(SIZE_MAX / 2, 1); /* fails for want of memory alone */
+    if (!z->z) rt_reader_alloc(SIZE_MAX / 2, 1);           /* fails for want of memory alone */
     ZSTD_DCtx_setParameter(z->z, ZSTD_d_windowLogMax, 31); /* files made with --long */
     return z;
 }

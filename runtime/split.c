@@ -1,5 +1,6 @@
 /* Where records and fields end. Fields are found through an index of structural bytes made with vector
- * compares, a window at a time so that it stays in the cache; records, where only they are wanted, by memchr. */
+ * compares, a window at a time so that it stays in the cache; records, where only they are wanted, by memchr.
+ */
 #include "runtime/reader_internal.h"
 #include <emmintrin.h>
 #include <immintrin.h>
@@ -21,17 +22,20 @@ static inline uint32_t *put_bits(uint32_t *out, uint64_t bits, uint32_t base) {
     return end;
 }
 
-__attribute__((target("avx2,bmi,popcnt"))) static uint32_t *scan_avx2(const RtIndex *x, uint32_t from, uint32_t to, uint32_t *out) {
+__attribute__((target("avx2,bmi,popcnt"))) static uint32_t *scan_avx2(const RtIndex *x, uint32_t from,
+                                                                      uint32_t to, uint32_t *out) {
     __m256i want[RT_STRUCTURAL];
     for (int k = 0; k < x->n_set; k++) want[k] = _mm256_set1_epi8((char)x->set[k]);
     for (uint32_t at = from; at < to; at += 64) {
-        __m256i a = _mm256_loadu_si256((const __m256i *)(x->base + at)), b = _mm256_loadu_si256((const __m256i *)(x->base + at + 32));
+        __m256i a = _mm256_loadu_si256((const __m256i *)(x->base + at)),
+                b = _mm256_loadu_si256((const __m256i *)(x->base + at + 32));
         __m256i ma = _mm256_cmpeq_epi8(a, want[0]), mb = _mm256_cmpeq_epi8(b, want[0]);
         for (int k = 1; k < x->n_set; k++) {
             ma = _mm256_or_si256(ma, _mm256_cmpeq_epi8(a, want[k]));
             mb = _mm256_or_si256(mb, _mm256_cmpeq_epi8(b, want[k]));
         }
-        uint64_t bits = (uint32_t)_mm256_movemask_epi8(ma) | (uint64_t)(uint32_t)_mm256_movemask_epi8(mb) << 32;
+        uint64_t bits = (uint32_t)_mm256_movemask_epi8(ma) | (uint64_t)(uint32_t)_mm256_movemask_epi8(mb)
+                                                                 << 32;
         if (to - at < 64) bits &= (1ull << (to - at)) - 1;
         out = put_bits(out, bits, at);
     }
@@ -43,7 +47,8 @@ static uint32_t *scan_sse2(const RtIndex *x, uint32_t from, uint32_t to, uint32_
         uint64_t bits = 0;
         for (int part = 0; part < 4; part++) {
             __m128i a = _mm_loadu_si128((const __m128i *)(x->base + at + 16 * part)), m = _mm_setzero_si128();
-            for (int k = 0; k < x->n_set; k++) m = _mm_or_si128(m, _mm_cmpeq_epi8(a, _mm_set1_epi8((char)x->set[k])));
+            for (int k = 0; k < x->n_set; k++)
+                m = _mm_or_si128(m, _mm_cmpeq_epi8(a, _mm_set1_epi8((char)x->set[k])));
             bits |= (uint64_t)(uint32_t)_mm_movemask_epi8(m) << (16 * part);
         }
         if (to - at < 64) bits &= (1ull << (to - at)) - 1;
@@ -56,7 +61,8 @@ static uint32_t *scan(const RtIndex *x, uint32_t from, uint32_t to, uint32_t *ou
     static int avx2 = -1; /* racing threads would write the same */
     int have = __atomic_load_n(&avx2, __ATOMIC_RELAXED);
     if (have < 0) {
-        have = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("popcnt");
+        have = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+               __builtin_cpu_supports("popcnt");
         __atomic_store_n(&avx2, have, __ATOMIC_RELAXED);
     }
     return have ? scan_avx2(x, from, to, out) : scan_sse2(x, from, to, out);
@@ -134,7 +140,8 @@ uint64_t rt_count_lines(const char *p, size_t bytes) {
         size_t blocks = (bytes - i) / 16;
         if (blocks > 255) blocks = 255;
         __m128i sum = zero;
-        for (size_t k = 0; k < blocks; k++, i += 16) sum = _mm_sub_epi8(sum, _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(p + i)), nl));
+        for (size_t k = 0; k < blocks; k++, i += 16)
+            sum = _mm_sub_epi8(sum, _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(p + i)), nl));
         __m128i wide = _mm_sad_epu8(sum, zero);
         n += (uint64_t)_mm_cvtsi128_si64(wide) + (uint64_t)_mm_cvtsi128_si64(_mm_unpackhi_epi64(wide, wide));
     }

@@ -8,8 +8,8 @@ typedef struct {
     RtSource *source;
     char *left; /* read but not yet in a block */
     size_t n_left, cap_left;
-    bool ended;     /* nothing more to read */
-    uint64_t line;  /* number of the first line that is left */
+    bool ended;    /* nothing more to read */
+    uint64_t line; /* number of the first line that is left */
 } Stream;
 
 struct RtCutter {
@@ -48,7 +48,9 @@ void rt_cutter_rewind(RtCutter *c) {
     c->before = 0;
 }
 
-uint64_t rt_cutter_taken(const RtCutter *c) { return c->before + (c->open ? rt_source_taken(c->side[0].source) : 0); }
+uint64_t rt_cutter_taken(const RtCutter *c) {
+    return c->before + (c->open ? rt_source_taken(c->side[0].source) : 0);
+}
 
 void rt_block_free(RtBlock *b) {
     if (!b) return;
@@ -78,14 +80,17 @@ static bool read_header(RtCutter *c, int k, RtFile *f, RtMessage *err) {
     for (;;) { /* blank lines may stand before it */
         const char *end = rt_record_end(x, s->left + at, s->left + s->n_left);
         if (!end && !s->ended) {
-            if (s->n_left >= RT_ROW_LIMIT) return rt_message(err, "%s:%llu:1: error: the header is longer than 64 MiB", f->name[k], (unsigned long long)s->line);
+            if (s->n_left >= RT_ROW_LIMIT)
+                return rt_message(err, "%s:%llu:1: error: the header is longer than 64 MiB", f->name[k],
+                                  (unsigned long long)s->line);
             if (!top_up(s, &s->left, &s->n_left, &s->cap_left, s->n_left * 2 + 4096, err)) return false;
             continue;
         }
         if (!end) end = s->left + s->n_left;
         const char *from = s->left + at;
         bool blank = rt_is_blank(x, from, end);
-        if (!blank && !f->layout[k]) f->layout[k] = rt_layout_by_header(c->p, k, f->name[k], s->line, from, (size_t)(end - from), err);
+        if (!blank && !f->layout[k])
+            f->layout[k] = rt_layout_by_header(c->p, k, f->name[k], s->line, from, (size_t)(end - from), err);
         if (!blank && !f->layout[k]) return false;
         s->line += rt_count_lines(from, (size_t)(end - from));
         at = (size_t)(end - s->left);
@@ -144,8 +149,8 @@ static uint64_t finish(Stream *s, RtBlock *b, int k, size_t cut) {
 }
 
 static bool too_long(const RtCutter *c, int k, uint64_t line, RtMessage *err) {
-    return rt_message(err, "%s:%llu:1: error: a row longer than 64 MiB%s", c->files->file[c->file].name[k], (unsigned long long)line,
-                      c->p->syntax.quote ? "; is a quote never closed?" : "");
+    return rt_message(err, "%s:%llu:1: error: a row longer than 64 MiB%s", c->files->file[c->file].name[k],
+                      (unsigned long long)line, c->p->syntax.quote ? "; is a quote never closed?" : "");
 }
 
 /* One past the last whole record of text, 0 if there is none. */
@@ -159,9 +164,10 @@ static size_t last_record(const RtSyntax *x, const char *text, size_t bytes) {
     return (size_t)(at - text);
 }
 
-/* Records of text that aren't blank, at most `most` of them; *cut: where they end. whole: the end of the text is
- * the end of the last record, too. */
-static uint64_t count_records(const RtSyntax *x, const char *text, size_t bytes, uint64_t most, bool whole, size_t *cut) {
+/* Records of text that aren't blank, at most `most` of them; *cut: where they end. whole: the end of the text
+ * is the end of the last record, too. */
+static uint64_t count_records(const RtSyntax *x, const char *text, size_t bytes, uint64_t most, bool whole,
+                              size_t *cut) {
     const char *at = text, *end = text + bytes;
     uint64_t n = 0;
     while (n < most && at < end) {
@@ -187,8 +193,8 @@ static bool cut_second(RtCutter *c, RtBlock *b, uint64_t rows, RtMessage *err) {
         if (n == rows) break;
         if (s->ended) {
             finish(s, b, 1, cut);
-            return rt_message(err, "%s:%llu: error: ends after %llu rows, '%s' has more", f->name[1], (unsigned long long)s->line,
-                              (unsigned long long)(c->rows + n), f->name[0]);
+            return rt_message(err, "%s:%llu: error: ends after %llu rows, '%s' has more", f->name[1],
+                              (unsigned long long)s->line, (unsigned long long)(c->rows + n), f->name[0]);
         }
         if (want >= 16 * (size_t)RT_ROW_LIMIT) return too_long(c, 1, s->line, err);
         want *= 2;
@@ -217,8 +223,9 @@ static bool check_second_ended(RtCutter *c, RtBlock *b, RtMessage *err) {
         bool row = count_records(&c->p->syntax, text + blank, b->bytes[1] - blank, 1, true, &cut) > 0;
         finish(s, b, 1, blank);
         if (row)
-            return rt_message(err, "%s:%llu: error: has more rows than '%s', which ends after %llu", f->name[1], (unsigned long long)s->line,
-                              f->name[0], (unsigned long long)c->rows);
+            return rt_message(err, "%s:%llu: error: has more rows than '%s', which ends after %llu",
+                              f->name[1], (unsigned long long)s->line, f->name[0],
+                              (unsigned long long)c->rows);
         if (s->ended) return true;
     }
 }
@@ -238,7 +245,8 @@ static int cut_block(RtCutter *c, RtBlock *b, uint64_t *lines, RtMessage *err) {
     if (!cut) return c->sides == 2 && !check_second_ended(c, b, err) ? -1 : 0;
     *lines = finish(s, b, 0, cut);
     uint64_t most = c->sides == 2 ? UINT64_MAX : 1, rows = 0;
-    if (c->sides == 2 || !c->any_rows) rows = count_records(&c->p->syntax, b->text[0], b->bytes[0], most, true, &cut);
+    if (c->sides == 2 || !c->any_rows)
+        rows = count_records(&c->p->syntax, b->text[0], b->bytes[0], most, true, &cut);
     c->any_rows |= rows > 0;
     if (c->sides == 2) {
         if (!cut_second(c, b, rows, err)) return -1;
@@ -249,9 +257,11 @@ static int cut_block(RtCutter *c, RtBlock *b, uint64_t *lines, RtMessage *err) {
 
 static bool check_any_rows(const RtCutter *c, const RtFile *f, RtMessage *err) {
     if (c->any_rows) return true;
-    if (strcmp(f->argument, f->path[0])) return rt_message(err, "%s: error: no rows in any file of the directory", f->argument);
+    if (strcmp(f->argument, f->path[0]))
+        return rt_message(err, "%s: error: no rows in any file of the directory", f->argument);
     if (!c->any_bytes) return rt_message(err, "%s: error: the file is empty", f->name[0]);
-    return rt_message(err, "%s: error: %s", f->name[0], f->layout[0] ? "only a header, no rows" : "no rows, only blank lines");
+    return rt_message(err, "%s: error: %s", f->name[0],
+                      f->layout[0] ? "only a header, no rows" : "no rows, only blank lines");
 }
 
 int rt_cutter_next(RtCutter *c, RtBlock *b, uint64_t *lines, RtMessage *err) {

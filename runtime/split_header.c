@@ -39,14 +39,16 @@ static char **header_fields(const RtSyntax *s, const char *p, const char *end, i
     return field;
 }
 
-static bool place_column(const RtPlan *p, RtLayout *l, int column, char **field, const char *name, uint64_t number, RtMessage *err) {
+static bool place_column(const RtPlan *p, RtLayout *l, int column, char **field, const char *name,
+                         uint64_t number, RtMessage *err) {
     const RtColumn *c = &p->m->columns[column];
     const char *wanted = c->from ? c->from : c->name;
     int found = -1;
     for (int k = 0; k < l->n_fields; k++) {
         if (strcmp(field[k], wanted)) continue;
         if (found >= 0)
-            return rt_message(err, "%s:%llu:1: error: column '%s' stands twice in the header", name, (unsigned long long)number, wanted);
+            return rt_message(err, "%s:%llu:1: error: column '%s' stands twice in the header", name,
+                              (unsigned long long)number, wanted);
         found = k;
     }
     if (found >= 0) {
@@ -61,15 +63,18 @@ static bool place_column(const RtPlan *p, RtLayout *l, int column, char **field,
         return true;
     }
     const char *near = rt_nearest(wanted, (const char *const *)field, l->n_fields);
-    rt_message(err, "%s:%llu:1: error: column '%s' is missing from the header", name, (unsigned long long)number, wanted);
+    rt_message(err, "%s:%llu:1: error: column '%s' is missing from the header", name,
+               (unsigned long long)number, wanted);
     size_t used = strlen(err->text);
     char shown[RT_SHOWN];
-    if (near) snprintf(err->text + used, sizeof err->text - used, "\nhint: did you mean %s?", rt_show(near, strlen(near), shown));
+    if (near)
+        snprintf(err->text + used, sizeof err->text - used, "\nhint: did you mean %s?",
+                 rt_show(near, strlen(near), shown));
     return false;
 }
 
-RtLayout *rt_layout_by_header(const RtPlan *p, int side, const char *name, uint64_t number, const char *line, size_t bytes,
-                              RtMessage *err) {
+RtLayout *rt_layout_by_header(const RtPlan *p, int side, const char *name, uint64_t number, const char *line,
+                              size_t bytes, RtMessage *err) {
     RtLayout *l = rt_reader_alloc(1, sizeof *l);
     char **field = header_fields(&p->syntax, line, line + bytes, &l->n_fields);
     l->column = rt_reader_alloc((size_t)l->n_fields, sizeof *l->column);
@@ -79,7 +84,8 @@ RtLayout *rt_layout_by_header(const RtPlan *p, int side, const char *name, uint6
     l->header_bytes = bytes;
     bool ok = true;
     for (int i = 0; i < p->m->n_columns && ok; i++)
-        if (p->column_on[i] && p->m->columns[i].side == side) ok = place_column(p, l, i, field, name, number, err);
+        if (p->column_on[i] && p->m->columns[i].side == side)
+            ok = place_column(p, l, i, field, name, number, err);
     for (int k = 0; k < l->n_fields; k++) free(field[k]);
     free(field);
     if (ok) return l;

@@ -1,12 +1,15 @@
-/* A vocabulary as a hash table, made at start from the values baked into the program. Open addressing, at most
- * half full; an entry keeps 32 bits of the hash, so a text is compared only where it is almost surely the same. */
+/* A vocabulary as a hash table, made at start from the values baked into the program. Open addressing, at
+ * most half full; an entry keeps 32 bits of the hash, so a text is compared only where it is almost surely
+ * the same. */
 #include "runtime/reader_internal.h"
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct { uint32_t tag, index; } Entry; /* index RT_NO_ID: free */
+typedef struct {
+    uint32_t tag, index;
+} Entry; /* index RT_NO_ID: free */
 struct RtVocabTable {
     const char *text;
     uint64_t *at; /* [n + 1] where each value begins; it ends one byte, a '\n', before the next */
@@ -44,7 +47,8 @@ RtVocabTable *rt_vocab_table_new(const RtVocab *v) {
         size_t bytes = t->at[i + 1] - 1 - t->at[i];
         uint64_t hash = XXH3_64bits(p, bytes);
         Entry *e = (Entry *)find(t, p, bytes, hash);
-        if (e->index == RT_NO_ID) *e = (Entry){(uint32_t)(hash >> 32), (uint32_t)i}; /* of equal values the first counts */
+        if (e->index == RT_NO_ID)
+            *e = (Entry){(uint32_t)(hash >> 32), (uint32_t)i}; /* of equal values the first counts */
     }
     return t;
 }
@@ -56,4 +60,6 @@ void rt_vocab_table_free(RtVocabTable *t) {
     free(t);
 }
 
-uint32_t rt_vocab_find(const RtVocabTable *t, const char *p, size_t bytes) { return find(t, p, bytes, XXH3_64bits(p, bytes))->index; }
+uint32_t rt_vocab_find(const RtVocabTable *t, const char *p, size_t bytes) {
+    return find(t, p, bytes, XXH3_64bits(p, bytes))->index;
+}

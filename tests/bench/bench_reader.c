@@ -1,6 +1,6 @@
 /* How fast the reader is: bench_reader DESCRIPTION.json VOCABULARY|- THREADS EPOCHS SHUFFLE CACHE FILE...
- * Prints rows and megabytes a second, first of whole runs, then of each stage alone on one core: the best of a few
- * repetitions, so that other work on the machine counts little. */
+ * Prints rows and megabytes a second, first of whole runs, then of each stage alone on one core: the best of
+ * a few repetitions, so that other work on the machine counts little. */
 #include "runtime/reader_internal.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,8 +44,8 @@ static void whole_run(const RtModel *m, RtReaderOptions o) {
     }
     if (got < 0) exit((fprintf(stderr, "%s\n", err), 1));
     double bytes = (double)r->files.bytes * (double)o.epochs, t = now() - from;
-    printf("whole:    %9.0f rows/s  %7.1f MB/s  (%llu rows, %.0f unique rows a batch)\n", (double)rows / t, bytes / t / 1e6,
-           (unsigned long long)rows, (double)unique / (double)batches);
+    printf("whole:    %9.0f rows/s  %7.1f MB/s  (%llu rows, %.0f unique rows a batch)\n", (double)rows / t,
+           bytes / t / 1e6, (unsigned long long)rows, (double)unique / (double)batches);
     rt_reader_close(r);
 }
 
@@ -54,7 +54,8 @@ static void stages(const RtModel *m, RtReaderOptions o) {
     RtMessage err;
     RtPlan *p = rt_plan_new(m, o.purpose, &err);
     RtFiles files;
-    if (!p || !rt_files_find(&files, o.paths, o.n_paths, m->beside, p->side, &err)) exit((fprintf(stderr, "%s\n", err.text), 1));
+    if (!p || !rt_files_find(&files, o.paths, o.n_paths, m->beside, p->side, &err))
+        exit((fprintf(stderr, "%s\n", err.text), 1));
     RtCutter *c = rt_cutter_new(p, &files, -1);
     RtParser *parser = rt_parser_new(p, &files, RT_BAD_FAIL);
     RtAssembler *a = rt_assembler_new(p, o.tables, o.batch);
@@ -72,7 +73,8 @@ static void stages(const RtModel *m, RtReaderOptions o) {
         if (!got) break;
         RtRows *rows = rt_rows_new();
         double best = 1e9;
-        for (int k = 0; k < REPEATS; k++) { /* the first time into fresh memory, then as in the steady state */
+        for (int k = 0; k < REPEATS;
+             k++) { /* the first time into fresh memory, then as in the steady state */
             double t2 = worked();
             rt_rows_clear(rows);
             rt_parse_block(parser, b, rows);
@@ -96,20 +98,30 @@ static void stages(const RtModel *m, RtReaderOptions o) {
     }
     printf("cutting:  %9.0f rows/s  %7.1f MB/s\n", (double)n_ref / cut, bytes / cut / 1e6);
     printf("parsing:  %9.0f rows/s  %7.1f MB/s\n", (double)n_ref / parse, bytes / parse / 1e6);
-    printf("assembly: %9.0f rows/s  %7.3f ms a batch of %u\n", (double)done / assemble, assemble / (double)(done / o.batch) * 1e3, o.batch);
+    printf("assembly: %9.0f rows/s  %7.3f ms a batch of %u\n", (double)done / assemble,
+           assemble / (double)(done / o.batch) * 1e3, o.batch);
 }
 
 int main(int argc, char **argv) {
-    if (argc < 8) return fprintf(stderr, "usage: bench_reader DESCRIPTION.json VOCABULARY|- THREADS EPOCHS SHUFFLE CACHE FILE...\n"), 2;
+    if (argc < 8)
+        return fprintf(stderr, "usage: bench_reader DESCRIPTION.json VOCABULARY|- THREADS EPOCHS SHUFFLE "
+                               "CACHE FILE...\n"),
+               2;
     size_t bytes, vocab_bytes = 0;
     char *json = slurp(argv[1], &bytes), err[RT_MESSAGE];
     RtBlob blob = {strcmp(argv[2], "-") ? slurp(argv[2], &vocab_bytes) : "", vocab_bytes};
     blob.bytes = vocab_bytes;
     RtModel *m = rt_model_parse(json, bytes, &blob, err, sizeof err);
     if (!m) return fprintf(stderr, "%s\n", err), 1;
-    RtReaderOptions o = {.paths = (const char *const *)argv + 7, .n_paths = argc - 7, .purpose = RT_TRAIN, .batch = (uint32_t)m->batch,
-                         .threads = atoi(argv[3]), .epochs = strtoull(argv[4], NULL, 10), .shuffle = strtoull(argv[5], NULL, 10),
-                         .cache = atoi(argv[6]) != 0, .seed = 1};
+    RtReaderOptions o = {.paths = (const char *const *)argv + 7,
+                         .n_paths = argc - 7,
+                         .purpose = RT_TRAIN,
+                         .batch = (uint32_t)m->batch,
+                         .threads = atoi(argv[3]),
+                         .epochs = strtoull(argv[4], NULL, 10),
+                         .shuffle = strtoull(argv[5], NULL, 10),
+                         .cache = atoi(argv[6]) != 0,
+                         .seed = 1};
     whole_run(m, o);
     stages(m, o);
     return 0;

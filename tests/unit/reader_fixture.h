@@ -1,5 +1,5 @@
-/* Small models for tests of the reader: descriptions written by hand around a few columns, files in a directory
- * of their own, batches as text. JSON is written with ' for ". */
+/* Small models for tests of the reader: descriptions written by hand around a few columns, files in a
+ * directory of their own, batches as text. JSON is written with ' for ". */
 #ifndef CTRC_READER_FIXTURE_H
 #define CTRC_READER_FIXTURE_H
 #include "runtime/reader.h"
@@ -19,28 +19,31 @@
 
 typedef struct {
     const char *input; /* keys of "input" that differ from a csv's without header */
-    const char *columns, *axes, *features, *inputs, *lookups, *weights, *vocabs; /* list contents, NULL: none */
+    const char *columns, *axes, *features, *inputs, *lookups, *weights,
+        *vocabs; /* list contents, NULL: none */
     const RtBlob *blobs;
 } Describe;
 
 /* A column; more: keys that differ, each with a comma before it (the last of equal keys counts). */
-#define COL(name, kind, more)                                                                                 \
-    "{'name':'" name "','kind':'" kind "','skip':1,'list':null,'axis':-1,'default':null,'positive':null,"     \
+#define COL(name, kind, more)                                                                                \
+    "{'name':'" name "','kind':'" kind "','skip':1,'list':null,'axis':-1,'default':null,'positive':null,"    \
     "'negative':null,'from':null,'side':0,'used':true,'used_predict':true,'unit_label':false" more "}"
 #define LABEL(name, more) COL(name, "label", ",'used_predict':false,'unit_label':true" more)
 #define LIST(name, kind, sep, axis, more) COL(name, kind, ",'list':'" sep "','axis':" #axis more)
 #define AXIS(name, more) "{'name':'" name "','kind':'list','parent':-1,'max':0,'shared':false" more "}"
-#define FEATURE(op, in, type, axis, more)                                                                     \
+#define FEATURE(op, in, type, axis, more)                                                                    \
     "{'op':'" op "','in':[" in "],'type':'" type "','axis':" #axis ",'predict':true" more "}"
 #define C(i) "['c'," #i "]"
 #define F(i) "['f'," #i "]"
-#define HASH(in, axis, buckets) FEATURE("hash", in, "id", axis, ",'bound':" #buckets ",'buckets':" #buckets ",'fn':'xxh3'")
+#define HASH(in, axis, buckets)                                                                              \
+    FEATURE("hash", in, "id", axis, ",'bound':" #buckets ",'buckets':" #buckets ",'fn':'xxh3'")
 #define VALUE(in, axis) FEATURE("value", in, "f32", axis, "")
 #define AS(kind, feature) "{'as':'" kind "','feature':" #feature "}"
 #define AS_LOOKUP(i) "{'as':'lookup','lookup':" #i "}"
 #define LOOKUP(feature, table, pooled) "{'feature':" #feature ",'table':" #table ",'pooled':" #pooled "}"
-#define TABLE(name, rows)                                                                                     \
-    "{'name':'" name "','shape':[" #rows ",2],'init':'zeros','arg':0,'table':true,'lazy':true,'sparse':true," \
+#define TABLE(name, rows)                                                                                    \
+    "{'name':'" name "','shape':[" #rows                                                                     \
+    ",2],'init':'zeros','arg':0,'table':true,'lazy':true,'sparse':true,"                                     \
     "'running':false,'trainable':true,'optimizer':-1,'slots':[]}"
 
 static inline const char *or_none(const char *s) { return s ? s : ""; }
@@ -54,20 +57,25 @@ static inline char *description(const Describe *d) {
     static const char format[] =
         "{'abi':1,'ctrc':'0.1.0','model':'m','source':'m.ctr','digest':'00','march':'x86-64-v3','batch':4,"
         "'epochs':1,'steps':0,'shuffle':0,'seed':1,'params':{},'passes':[],'changes':[],"
-        "'input':{'format':'csv','separator':',','quote':'\\\"','header':false,'trim':true,'missing':[],'beside':null%s},"
-        "'columns':[%s],'axes':[%s],'features':[%s],'inputs':[%s],'lookups':[%s],'vocabs':[%s],'weights':[%s],"
+        "'input':{'format':'csv','separator':',','quote':'\\\"','header':false,'trim':true,'missing':[],'"
+        "beside':null%s},"
+        "'columns':[%s],'axes':[%s],'features':[%s],'inputs':[%s],'lookups':[%s],'vocabs':[%s],'weights':[%s]"
+        ","
         "'optimizers':[],'functions':{'train':%s,'eval':%s,'predict':%s},'predictions':[],'metrics':[]}";
     char elems[2][256] = {"", ""}, fn[1024];
     int counts[2] = {occurrences(d->axes, "'kind'"), occurrences(d->weights, "'shape'")};
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < counts[k]; i++) strcat(elems[k], i ? ",0" : "0");
-    snprintf(fn, sizeof fn, "{'fixed_bytes':0,'scratch_bytes':0,'axis_elems':[%s],'uniq_elems':[%s],'flops':0,'nodes':[],'outputs':[]}",
+    snprintf(fn, sizeof fn,
+             "{'fixed_bytes':0,'scratch_bytes':0,'axis_elems':[%s],'uniq_elems':[%s],'flops':0,'nodes':[],'"
+             "outputs':[]}",
              elems[0], elems[1]);
     size_t n = 1 << 16;
     char *s = malloc(n);
     assert_non_null(s);
-    int got = snprintf(s, n, format, or_none(d->input), or_none(d->columns), or_none(d->axes), or_none(d->features), or_none(d->inputs),
-                       or_none(d->lookups), or_none(d->vocabs), or_none(d->weights), fn, fn, fn);
+    int got = snprintf(s, n, format, or_none(d->input), or_none(d->columns), or_none(d->axes),
+                       or_none(d->features), or_none(d->inputs), or_none(d->lookups), or_none(d->vocabs),
+                       or_none(d->weights), fn, fn, fn);
     assert_true(got > 0 && (size_t)got < n);
     for (char *p = s; *p; p++)
         if (*p == '\'') *p = '"';
@@ -120,7 +128,10 @@ static inline char *read_text(const char *path) {
 
 /* ---- batches as text ---- */
 
-typedef struct { char *s; size_t n, cap; } Text;
+typedef struct {
+    char *s;
+    size_t n, cap;
+} Text;
 static inline void say(Text *t, const char *format, ...) {
     if (t->cap - t->n < 256) {
         t->cap = t->cap * 2 + 4096;
@@ -138,7 +149,8 @@ static inline int input_axis(const RtModel *m, int i) {
     return m->features[f].axis;
 }
 
-/* One line a row: the values of each input, those of lists in brackets; ids of lookups as the table has them. */
+/* One line a row: the values of each input, those of lists in brackets; ids of lookups as the table has them.
+ */
 static inline void say_row(Text *t, const RtModel *m, const RtBatch *b, uint32_t r) {
     for (int i = 0; i < m->n_inputs; i++) {
         if (!b->inputs[i]) continue;
@@ -148,11 +160,17 @@ static inline void say_row(Text *t, const RtModel *m, const RtBatch *b, uint32_t
         for (uint32_t k = from; k < to; k++) {
             const char *gap = k > from ? " " : "";
             const uint32_t *id = b->inputs[i];
-            if (m->inputs[i].kind == RT_IN_F32) say(t, "%s%.9g", gap, (double)((const float *)b->inputs[i])[k]);
-            else if (m->inputs[i].kind == RT_IN_KEY) say(t, "%s%016llx", gap, (unsigned long long)((const uint64_t *)b->inputs[i])[k]);
-            else if (id[k] == RT_NO_ID) say(t, "%s-", gap);
-            else if (m->inputs[i].kind == RT_IN_ID) say(t, "%s%u", gap, id[k]);
-            else say(t, "%s%u", gap, ((const uint32_t *)b->tables[m->lookups[m->inputs[i].index].table].id)[id[k]]);
+            if (m->inputs[i].kind == RT_IN_F32)
+                say(t, "%s%.9g", gap, (double)((const float *)b->inputs[i])[k]);
+            else if (m->inputs[i].kind == RT_IN_KEY)
+                say(t, "%s%016llx", gap, (unsigned long long)((const uint64_t *)b->inputs[i])[k]);
+            else if (id[k] == RT_NO_ID)
+                say(t, "%s-", gap);
+            else if (m->inputs[i].kind == RT_IN_ID)
+                say(t, "%s%u", gap, id[k]);
+            else
+                say(t, "%s%u", gap,
+                    ((const uint32_t *)b->tables[m->lookups[m->inputs[i].index].table].id)[id[k]]);
         }
         if (axis >= 0) say(t, "]");
     }
@@ -160,7 +178,8 @@ static inline void say_row(Text *t, const RtModel *m, const RtBatch *b, uint32_t
 }
 
 static inline RtReaderOptions options(int purpose, const char *const *paths, int n) {
-    return (RtReaderOptions){.paths = paths, .n_paths = n, .purpose = purpose, .batch = 4, .epochs = 1, .seed = 1, .threads = 2};
+    return (RtReaderOptions){
+        .paths = paths, .n_paths = n, .purpose = purpose, .batch = 4, .epochs = 1, .seed = 1, .threads = 2};
 }
 
 /* All rows of a run, one a line; at the end "error: …" if there was one. To be freed. */

@@ -1,14 +1,19 @@
-/* Batches: order, shuffling, epochs, the cache, each table's unique rows; the same for any number of threads. */
+/* Batches: order, shuffling, epochs, the cache, each table's unique rows; the same for any number of threads.
+ */
 #include "reader_fixture.h"
 #include <xxhash.h>
 
 /* x float, s and t strings on one table of 1000 rows, l a list on that table, pooled; u on a large table */
 static const Describe logs = {
-    .columns = COL("x", "float", "") "," COL("s", "string", "") "," LIST("l", "string", ";", 0, "") "," COL("t", "string", "") "," COL("u", "int", ""),
+    .columns = COL("x", "float", "") "," COL("s", "string", "") "," LIST("l", "string", ";", 0, "") "," COL(
+        "t", "string", "") "," COL("u", "int", ""),
     .axes = AXIS("l", ""),
-    .features = VALUE(C(0), -1) "," HASH(C(1), -1, 1000) "," HASH(C(2), 0, 1000) "," HASH(C(3), -1, 1000) ","
-                FEATURE("identity", C(4), "id", -1, ",'bound':100000000,'n':100000000") "," FEATURE("key", C(1), "key", -1, ""),
-    .inputs = AS("f32", 0) "," AS_LOOKUP(0) "," AS_LOOKUP(1) "," AS_LOOKUP(2) "," AS_LOOKUP(3) "," AS("id", 1) "," AS("id", 2) "," AS("key", 5),
+    .features =
+        VALUE(C(0), -1) "," HASH(C(1), -1, 1000) "," HASH(C(2), 0, 1000) "," HASH(C(3), -1, 1000) "," FEATURE(
+            "identity", C(4), "id", -1, ",'bound':100000000,'n':100000000") "," FEATURE("key", C(1), "key",
+                                                                                        -1, ""),
+    .inputs = AS("f32", 0) "," AS_LOOKUP(0) "," AS_LOOKUP(1) "," AS_LOOKUP(2) "," AS_LOOKUP(3) "," AS(
+        "id", 1) "," AS("id", 2) "," AS("key", 5),
     .lookups = LOOKUP(1, 0, false) "," LOOKUP(2, 0, true) "," LOOKUP(3, 0, false) "," LOOKUP(4, 1, false),
     .weights = TABLE("shops", 1000) "," TABLE("users", 100000000),
 };
@@ -20,7 +25,8 @@ static void write_logs(const char *path, int n, unsigned seed) {
     for (int i = 0; i < n; i++) {
         seed = seed * 1103515245 + 12345;
         say(&t, "%d,%.*s%u,", i, seed >> 8 & 1, "s", seed >> 12 & 63);
-        for (unsigned k = seed >> 20 & 7; k > 0; k--) say(&t, "%s%u", k < (seed >> 20 & 7) ? ";" : "", seed >> k & 63);
+        for (unsigned k = seed >> 20 & 7; k > 0; k--)
+            say(&t, "%s%u", k < (seed >> 20 & 7) ? ";" : "", seed >> k & 63);
         say(&t, ",%s,%u\n", i % 5 ? "t" : "", (seed >> 4) % 100000000);
     }
     write_bytes(path, t.s, t.n);
@@ -46,7 +52,8 @@ static void check_table(const RtModel *m, const RtBatch *b, int table) {
         const uint32_t *u = b->inputs[i];
         int axis = m->features[l->feature].axis;
         for (uint32_t r = 0; r < b->rows; r++) {
-            uint32_t from = axis < 0 ? r : b->offsets[axis][r], to = axis < 0 ? r + 1 : b->offsets[axis][r + 1];
+            uint32_t from = axis < 0 ? r : b->offsets[axis][r],
+                     to = axis < 0 ? r + 1 : b->offsets[axis][r + 1];
             for (uint32_t p = from; p < to; p++) {
                 if (u[p] == RT_NO_ID) continue;
                 assert_true(u[p] <= met); /* numbered as they are met */
@@ -70,7 +77,8 @@ static void check_table(const RtModel *m, const RtBatch *b, int table) {
 static uint64_t digest(const RtModel *m, const RtBatch *b) {
     uint64_t h = XXH3_64bits(b->row_line, b->rows * sizeof *b->row_line);
     h = XXH3_64bits_withSeed(b->row_file, b->rows * sizeof *b->row_file, h);
-    for (int a = 0; a < m->n_axes; a++) h = XXH3_64bits_withSeed(b->offsets[a], (b->rows + 1) * sizeof(uint32_t), h);
+    for (int a = 0; a < m->n_axes; a++)
+        h = XXH3_64bits_withSeed(b->offsets[a], (b->rows + 1) * sizeof(uint32_t), h);
     for (int i = 0; i < m->n_inputs; i++) {
         int axis = input_axis(m, i);
         size_t n = axis < 0 ? b->rows : b->offsets[axis][b->rows];
@@ -105,10 +113,12 @@ static char *run(const RtModel *m, const RtReaderOptions *o) {
         epoch = b->epoch;
         assert_true(rt_reader_progress(r) >= progress && rt_reader_progress(r) <= 1);
         progress = rt_reader_progress(r);
-        say(&t, "%d.%d%s: %u rows, %016llx\n", (int)b->epoch, n, b->last_of_epoch ? " last" : "", b->rows, (unsigned long long)digest(m, b));
+        say(&t, "%d.%d%s: %u rows, %016llx\n", (int)b->epoch, n, b->last_of_epoch ? " last" : "", b->rows,
+            (unsigned long long)digest(m, b));
         for (int w = 0; w < m->n_weights; w++) check_table(m, b, w);
         const uint32_t *slot = b->tables[0].slot, *id = b->tables[0].id;
-        for (uint32_t u = 0; u < b->tables[0].n; u++) assert_int_equal(slot[u], id[u]); /* a small table: the id */
+        for (uint32_t u = 0; u < b->tables[0].n; u++)
+            assert_int_equal(slot[u], id[u]); /* a small table: the id */
         rt_reader_release(r, b);
         n++;
     }
@@ -256,7 +266,7 @@ static void test_shuffle(void **state) {
         }
     }
     assert_true(moved > 2 * ROWS * 95 / 100);
-    assert_true(differ > ROWS * 95 / 100);        /* from epoch to epoch */
+    assert_true(differ > ROWS * 95 / 100);                   /* from epoch to epoch */
     assert_true(first_differ > 2 * (ROWS - RUN) * 90 / 100); /* from run to run */
     o.seed = 2;
     int *other = order_of(m, o, &n);
@@ -343,13 +353,22 @@ static void test_bad_descriptions(void **state) {
     enter_directory();
     const char *path = "/dev/null";
     RtReaderOptions o = options(RT_TRAIN, &path, 1);
-    const struct { Describe d; const char *want; } wrong[] = {
-        {{.columns = COL("x", "float", ""), .features = FEATURE("number", C(0), "f32", -1, "")}, "description: features[0]: the op doesn't fit its parts or its type\n"},
-        {{.columns = COL("x", "string", ""), .features = VALUE(C(0), -1)}, "description: features[0]: the op doesn't fit its parts or its type\n"},
-        {{.columns = COL("x", "skip", ""), .features = HASH(C(0), -1, 3)}, "description: features[0]: the op doesn't fit its parts or its type\n"},
-        {{.columns = LIST("x", "string", ";", 0, ""), .axes = AXIS("x", ""), .features = HASH(C(0), -1, 3)}, "description: features[0]: its axis doesn't follow from its parts'\n"},
-        {{.columns = COL("x", "string", ""), .axes = AXIS("x", ""), .features = HASH(C(0), 0, 3)}, "description: features[0]: its axis doesn't follow from its parts'\n"},
-        {{.columns = COL("x", "float", ""), .features = VALUE(C(0), -1), .inputs = AS("id", 0)}, "description: inputs[0]: not the type of features[0]\n"},
+    const struct {
+        Describe d;
+        const char *want;
+    } wrong[] = {
+        {{.columns = COL("x", "float", ""), .features = FEATURE("number", C(0), "f32", -1, "")},
+         "description: features[0]: the op doesn't fit its parts or its type\n"},
+        {{.columns = COL("x", "string", ""), .features = VALUE(C(0), -1)},
+         "description: features[0]: the op doesn't fit its parts or its type\n"},
+        {{.columns = COL("x", "skip", ""), .features = HASH(C(0), -1, 3)},
+         "description: features[0]: the op doesn't fit its parts or its type\n"},
+        {{.columns = LIST("x", "string", ";", 0, ""), .axes = AXIS("x", ""), .features = HASH(C(0), -1, 3)},
+         "description: features[0]: its axis doesn't follow from its parts'\n"},
+        {{.columns = COL("x", "string", ""), .axes = AXIS("x", ""), .features = HASH(C(0), 0, 3)},
+         "description: features[0]: its axis doesn't follow from its parts'\n"},
+        {{.columns = COL("x", "float", ""), .features = VALUE(C(0), -1), .inputs = AS("id", 0)},
+         "description: inputs[0]: not the type of features[0]\n"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         RtModel *m = model_of(&wrong[i].d);
@@ -373,8 +392,9 @@ static void test_bad_descriptions(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_batch),   cmocka_unit_test(test_threads_and_cache), cmocka_unit_test(test_shuffle),
-        cmocka_unit_test(test_last_of_epoch), cmocka_unit_test(test_close_early),       cmocka_unit_test(test_bad_descriptions),
+        cmocka_unit_test(test_known_batch), cmocka_unit_test(test_threads_and_cache),
+        cmocka_unit_test(test_shuffle),     cmocka_unit_test(test_last_of_epoch),
+        cmocka_unit_test(test_close_early), cmocka_unit_test(test_bad_descriptions),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     leave_directory();

@@ -1,13 +1,17 @@
-/* What is said about bad rows and unreadable files, word for word, and what happens to bad rows that are skipped. */
+/* What is said about bad rows and unreadable files, word for word, and what happens to bad rows that are
+ * skipped. */
 #include "reader_fixture.h"
 
 /* label, price, age, name, list of ints, list of floats on one axis */
 static const Describe shop = {
-    .columns = LABEL("clicked", "") "," COL("price", "float", "") "," COL("age", "int", ",'default':1") "," COL("name", "string", "") ","
-               LIST("ids", "string", ";", 0, "") "," LIST("amounts", "float", ";", 0, ""),
+    .columns =
+        LABEL("clicked", "") "," COL("price", "float", "") "," COL("age", "int", ",'default':1") "," COL(
+            "name", "string", "") "," LIST("ids", "string", ";", 0, "") "," LIST("amounts", "float", ";", 0,
+                                                                                 ""),
     .axes = AXIS("h", ",'shared':true"),
-    .features = VALUE(C(0), -1) "," VALUE(C(1), -1) "," FEATURE("identity", C(2), "id", -1, ",'bound':50,'n':50") "," HASH(C(3), -1, 9) ","
-                HASH(C(4), 0, 1) "," VALUE(C(5), 0),
+    .features = VALUE(C(0), -1) "," VALUE(C(1), -1) "," FEATURE(
+        "identity", C(2), "id", -1, ",'bound':50,'n':50") "," HASH(C(3), -1,
+                                                                   9) "," HASH(C(4), 0, 1) "," VALUE(C(5), 0),
     .inputs = AS("f32", 0) "," AS("f32", 1) "," AS("id", 2) "," AS("id", 4) "," AS("f32", 5),
 };
 
@@ -23,21 +27,27 @@ static void test_values(void **state) {
     expect_bad("0,abc,1,x,,", "3: error: expected a number for column 'price', found 'abc'");
     expect_bad("0,  1.2.3 ,1,x,,", "5: error: expected a number for column 'price', found '1.2.3'");
     expect_bad("0,\"1,5\",1,x,,", "4: error: expected a number for column 'price', found '1,5'");
-    expect_bad("0,1e39,1,x,,", "3: error: expected a number that fits 32-bit floats for column 'price', found '1e39'");
+    expect_bad("0,1e39,1,x,,",
+               "3: error: expected a number that fits 32-bit floats for column 'price', found '1e39'");
     expect_bad("0,,1,x,,", "3: error: column 'price' is empty and has no default");
     expect_bad("0,1,2.5,x,,", "5: error: expected a whole number for column 'age', found '2.5'");
-    expect_bad("0,1,99999999999999999999,x,,", "5: error: expected a whole number of 64 bits for column 'age', found '99999999999999999999'");
+    expect_bad("0,1,99999999999999999999,x,,",
+               "5: error: expected a whole number of 64 bits for column 'age', found '99999999999999999999'");
     expect_bad("0,1,50,x,,", "5: error: expected 0 to 49 for column 'age', found '50'");
     expect_bad("0,1,-1,x,,", "5: error: expected 0 to 49 for column 'age', found '-1'");
     expect_bad("0,1,2,x,a;b,1;x7", "15: error: expected a number for column 'amounts', found 'x7'");
     expect_bad("0,1,2,x,a;b,1; ", "16: error: empty element in list 'amounts', which has no default");
-    expect_bad("0,1,2,x,a;b;c,1;2", "15: error: lists along 'h' differ in length: 'ids' has 3, 'amounts' has 2");
+    expect_bad("0,1,2,x,a;b;c,1;2",
+               "15: error: lists along 'h' differ in length: 'ids' has 3, 'amounts' has 2");
     expect_bad("0,1,2,x,,1", "10: error: lists along 'h' differ in length: 'ids' has 0, 'amounts' has 1");
     /* shown short, and harmless to a terminal */
-    expect_bad("0,\x1b[31mred\x07,1,x,,", "3: error: expected a number for column 'price', found '\\x1b[31mred\\x07'");
-    expect_bad("0,\xff\xc3\xa9\xc3,1,x,,", "3: error: expected a number for column 'price', found '\\xff\xc3\xa9\\xc3'");
+    expect_bad("0,\x1b[31mred\x07,1,x,,",
+               "3: error: expected a number for column 'price', found '\\x1b[31mred\\x07'");
+    expect_bad("0,\xff\xc3\xa9\xc3,1,x,,",
+               "3: error: expected a number for column 'price', found '\\xff\xc3\xa9\\xc3'");
     expect_bad("0,aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeee,1,x,,",
-               "3: error: expected a number for column 'price', found 'aaaaaaaaaabbbbbbbbbbccccccccccdddddddddd'...");
+               "3: error: expected a number for column 'price', found "
+               "'aaaaaaaaaabbbbbbbbbbccccccccccdddddddddd'...");
 }
 
 static void test_labels(void **state) {
@@ -46,8 +56,11 @@ static void test_labels(void **state) {
     expect_bad("-0.5,1,1,x,,", "1: error: expected a label from 0 to 1 for column 'clicked', found '-0.5'");
     expect_bad("yes,1,1,x,,", "1: error: expected a number for column 'clicked', found 'yes'");
     expect_bad(" ,1,1,x,,", "2: error: label 'clicked' is empty");
-    Describe d = {.columns = LABEL("y", ",'positive':'>50K','negative':'<=50K'") "," COL("x", "string", ""), .features = VALUE(C(0), -1), .inputs = AS("f32", 0)};
-    expect_error(&d, ">50K,\n<=50K.,\n", "data.csv:2:1: error: expected '>50K' or '<=50K' for column 'y', found '<=50K.'\n");
+    Describe d = {.columns = LABEL("y", ",'positive':'>50K','negative':'<=50K'") "," COL("x", "string", ""),
+                  .features = VALUE(C(0), -1),
+                  .inputs = AS("f32", 0)};
+    expect_error(&d, ">50K,\n<=50K.,\n",
+                 "data.csv:2:1: error: expected '>50K' or '<=50K' for column 'y', found '<=50K.'\n");
 }
 
 static void test_fields(void **state) {
@@ -59,25 +72,46 @@ static void test_fields(void **state) {
     expect_bad("0,1,2,\"x\",,,,,", "1: error: expected 6 fields, found 9");
     expect_bad("0,,1,2,x,,", "1: error: expected 6 fields, found 7"); /* not: column 'price' is empty */
     expect_bad("0,x,2,a;b", "1: error: expected 6 fields, found 4");
-    expect_bad("0,x,2,\"a,,", "3: error: expected a number for column 'price', found 'x'"); /* where do fields end? */
+    expect_bad("0,x,2,\"a,,",
+               "3: error: expected a number for column 'price', found 'x'"); /* where do fields end? */
     Describe one = {.columns = COL("x", "float", ""), .features = VALUE(C(0), -1), .inputs = AS("f32", 0)};
     expect_error(&one, "1\n2,3\n", "data.csv:2:1: error: expected 1 field, found 2\n");
-    Describe skip = {.columns = COL("x", "float", "") "," COL("_", "skip", ",'skip':3,'used':false"), .features = VALUE(C(0), -1), .inputs = AS("f32", 0)};
+    Describe skip = {.columns = COL("x", "float", "") "," COL("_", "skip", ",'skip':3,'used':false"),
+                     .features = VALUE(C(0), -1),
+                     .inputs = AS("f32", 0)};
     expect_rows(&skip, "1,a,b,c\n", "1\n");
     expect_error(&skip, "1,a,b\n", "data.csv:1:1: error: expected 4 fields, found 3\n");
 }
 
 static void test_quotes(void **state) {
     (void)state;
-    expect_bad("0,1,2,\"x\"y,,", "10: error: expected a separator or the line's end after a closing quote, found 'y'");
-    expect_bad("0,1,2,\"x\" ,,", "10: error: expected a separator or the line's end after a closing quote, found ' '");
-    expect_error(&shop, "0,1,2,x,,\n0,1,2,\"x,,\n0,1,2,x,,\n", "data.csv:2:7: error: a quote is opened here and never closed\n");
+    expect_bad("0,1,2,\"x\"y,,",
+               "10: error: expected a separator or the line's end after a closing quote, found 'y'");
+    expect_bad("0,1,2,\"x\" ,,",
+               "10: error: expected a separator or the line's end after a closing quote, found ' '");
+    expect_error(&shop, "0,1,2,x,,\n0,1,2,\"x,,\n0,1,2,x,,\n",
+                 "data.csv:2:7: error: a quote is opened here and never closed\n");
+}
+
+static void test_endless_row(void **state) {
+    (void)state;
+    size_t n = (65 << 20) + 100;
+    char *text = malloc(n);
+    memset(text, 'a', n);
+    memcpy(text, "0,1,2,x,,\n0,1,2,\"x,,\n", 21);
+    write_bytes("endless.csv", text, n);
+    expect_error_of(&shop, "endless.csv",
+                    "endless.csv:2:1: error: a row longer than 64 MiB; is a quote never closed?\n");
+    unlink("endless.csv");
+    free(text);
 }
 
 static void test_line_within_quotes(void **state) {
     (void)state;
-    expect_error(&shop, "0,1,2,x,,\n0,1,2,\"x\n\ny\",a,?\n", "data.csv:4:6: error: expected a number for column 'amounts', found '?'\n");
-    expect_error(&shop, "0,1,2,\"x\n\ny\",a,1\n0,?,2,x,,\n", "data.csv:4:3: error: expected a number for column 'price', found '?'\n");
+    expect_error(&shop, "0,1,2,x,,\n0,1,2,\"x\n\ny\",a,?\n",
+                 "data.csv:4:6: error: expected a number for column 'amounts', found '?'\n");
+    expect_error(&shop, "0,1,2,\"x\n\ny\",a,1\n0,?,2,x,,\n",
+                 "data.csv:4:3: error: expected a number for column 'price', found '?'\n");
 }
 
 static void test_header(void **state) {
@@ -91,14 +125,22 @@ static void test_header(void **state) {
     expect_rows(&d, "price,the number\n1,2\n", "1 2\n");
     expect_rows(&d, "\xef\xbb\xbfother,\"the number\", x , price\r\na,2,b,1\r\n", "1 2\n");
     expect_rows(&d, "\n\r\nthe number,\"a\nb\",price\n2,,1", "1 2\n");
-    expect_error(&d, "prise,the number\n1,2\n", "data.csv:1:1: error: column 'price' is missing from the header\nhint: did you mean 'prise'?\n");
-    expect_error(&d, "\nprice,number\n1,2\n", "data.csv:2:1: error: column 'the number' is missing from the header\nhint: did you mean 'number'?\n");
+    expect_error(
+        &d, "prise,the number\n1,2\n",
+        "data.csv:1:1: error: column 'price' is missing from the header\nhint: did you mean 'prise'?\n");
+    expect_error(&d, "\nprice,number\n1,2\n",
+                 "data.csv:2:1: error: column 'the number' is missing from the header\nhint: did you mean "
+                 "'number'?\n");
     expect_error(&d, "a,b\n1,2\n", "data.csv:1:1: error: column 'price' is missing from the header\n");
-    expect_error(&d, "price,the number,price\n1,2,3\n", "data.csv:1:1: error: column 'price' stands twice in the header\n");
+    expect_error(&d, "price,the number,price\n1,2,3\n",
+                 "data.csv:1:1: error: column 'price' stands twice in the header\n");
     expect_error(&d, "price,the number,x\n1,2\n", "data.csv:2:1: error: expected 3 fields, found 2\n");
-    Describe twice = { /* one field as two columns */
+    Describe twice = {
+        /* one field as two columns */
         .input = ",'header':true",
-        .columns = COL("a", "float", "") "," COL("b", "string", ",'from':'a'") "," LIST("c", "float", ";", 0, ",'from':'a'"), .axes = AXIS("c", ""),
+        .columns = COL("a", "float", "") "," COL("b", "string", ",'from':'a'") "," LIST("c", "float", ";", 0,
+                                                                                        ",'from':'a'"),
+        .axes = AXIS("c", ""),
         .features = VALUE(C(0), -1) "," HASH(C(1), -1, 1) "," VALUE(C(2), 0),
         .inputs = AS("f32", 0) "," AS("id", 1) "," AS("f32", 2),
     };
@@ -109,7 +151,10 @@ static void test_files(void **state) {
     (void)state;
     expect_error(&shop, "", "data.csv: error: the file is empty\n");
     expect_error(&shop, "\n\n  \n", "data.csv: error: no rows, only blank lines\n");
-    Describe d = {.input = ",'header':true", .columns = COL("x", "float", ""), .features = VALUE(C(0), -1), .inputs = AS("f32", 0)};
+    Describe d = {.input = ",'header':true",
+                  .columns = COL("x", "float", ""),
+                  .features = VALUE(C(0), -1),
+                  .inputs = AS("f32", 0)};
     expect_error(&d, "x\n", "data.csv: error: only a header, no rows\n");
     expect_error(&d, "x", "data.csv: error: only a header, no rows\n");
     expect_error(&d, "", "data.csv: error: the file is empty\n");
@@ -135,7 +180,8 @@ static void test_svm(void **state) {
         .input = ",'format':'libsvm'",
         .columns = LABEL("y", "") "," LIST("i", "int", " ", 0, "") "," LIST("v", "float", " ", 0, ""),
         .axes = AXIS("h", ",'shared':true"),
-        .features = VALUE(C(0), -1) "," FEATURE("identity", C(1), "id", 0, ",'bound':100,'n':100") "," VALUE(C(2), 0),
+        .features =
+            VALUE(C(0), -1) "," FEATURE("identity", C(1), "id", 0, ",'bound':100,'n':100") "," VALUE(C(2), 0),
         .inputs = AS("f32", 0) "," AS("id", 1) "," AS("f32", 2),
     };
     expect_error(&d, "1 2:3 4\n", "data.csv:1:7: error: expected index:value, found '4'\n");
@@ -148,7 +194,8 @@ static void test_svm(void **state) {
 
 /* ---- skipping ---- */
 
-static char *skip_rows(const RtModel *m, const char *const *paths, int n, int threads, uint64_t *bad, char *first) {
+static char *skip_rows(const RtModel *m, const char *const *paths, int n, int threads, uint64_t *bad,
+                       char *first) {
     RtReaderOptions o = options(RT_TRAIN, paths, n);
     o.bad = RT_BAD_SKIP;
     o.bad_path = "bad.csv";
@@ -173,7 +220,10 @@ static char *skip_rows(const RtModel *m, const char *const *paths, int n, int th
 
 static void test_skip(void **state) {
     (void)state;
-    Describe d = {.input = ",'header':true", .columns = COL("x", "float", "") "," COL("s", "string", ""), .features = VALUE(C(0), -1), .inputs = AS("f32", 0)};
+    Describe d = {.input = ",'header':true",
+                  .columns = COL("x", "float", "") "," COL("s", "string", ""),
+                  .features = VALUE(C(0), -1),
+                  .inputs = AS("f32", 0)};
     RtModel *m = model_of(&d);
     write_text("a.csv", "s,x\r\np,1\r\nq,bad\r\n\r\nr,2,3\r\n\"s\nt\"u,4\r\nv,5\r\n");
     write_text("b.csv", "s,x\r\np,\n\"w\n\",6\n");
@@ -193,7 +243,8 @@ static void test_skip(void **state) {
     const char *again[] = {"bad1.csv"};
     write_text("bad1.csv", lines);
     got = skip_rows(m, again, 1, 1, &bad, first);
-    assert_string_equal(got, "error: all of the 4 rows are bad, the first: bad1.csv:2:3: error: expected a number for column 'x', found 'bad'\n");
+    assert_string_equal(got, "error: all of the 4 rows are bad, the first: bad1.csv:2:3: error: expected a "
+                             "number for column 'x', found 'bad'\n");
     assert_int_equal(bad, 4);
     free(lines);
     lines = read_text("bad.csv");
@@ -232,8 +283,10 @@ static void test_error_in_order(void **state) {
     RtModel *m = model_of(&d);
     Text t = {0}, want = {0};
     for (int i = 0; i < 500000; i++) {
-        if (i == 400002 || i == 420000) say(&t, "oops\n");
-        else say(&t, "%d\n", i % 10);
+        if (i == 400002 || i == 420000)
+            say(&t, "oops\n");
+        else
+            say(&t, "%d\n", i % 10);
         if (i < 400000) say(&want, "%d\n", i % 10);
     }
     say(&want, "big.csv:400003:1: error: expected a number for column 'x', found 'oops'\n");
@@ -254,9 +307,18 @@ static void test_error_in_order(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values), cmocka_unit_test(test_labels), cmocka_unit_test(test_fields), cmocka_unit_test(test_quotes),
-        cmocka_unit_test(test_line_within_quotes), cmocka_unit_test(test_header), cmocka_unit_test(test_files), cmocka_unit_test(test_svm),
-        cmocka_unit_test(test_skip), cmocka_unit_test(test_bad_file_unwritable), cmocka_unit_test(test_error_in_order),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_fields),
+        cmocka_unit_test(test_quotes),
+        cmocka_unit_test(test_endless_row),
+        cmocka_unit_test(test_line_within_quotes),
+        cmocka_unit_test(test_header),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_svm),
+        cmocka_unit_test(test_skip),
+        cmocka_unit_test(test_bad_file_unwritable),
+        cmocka_unit_test(test_error_in_order),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     leave_directory();

@@ -1,10 +1,12 @@
-/* Where bytes come from: compressed files, directories, stdin, a second file beside; and what each purpose needs. */
+/* Where bytes come from: compressed files, directories, stdin, a second file beside; and what each purpose
+ * needs. */
 #include "reader_fixture.h"
 #include <fcntl.h>
 #include <zlib.h>
 #include <zstd.h>
 
-static const Describe one = {.columns = COL("x", "float", ""), .features = VALUE(C(0), -1), .inputs = AS("f32", 0)};
+static const Describe one = {
+    .columns = COL("x", "float", ""), .features = VALUE(C(0), -1), .inputs = AS("f32", 0)};
 
 /* Numbers from..to-1, a line each. */
 static Text lines(int from, int to) {
@@ -28,7 +30,9 @@ static size_t gzip(const void *p, size_t n, uint8_t *out, size_t cap) {
 
 static void expect_file(const char *path, const char *want) {
     char *got = rows_of(&one, RT_TRAIN, path);
-    if (strcmp(got, want)) fail_msg("%s: %zu bytes of rows, expected %zu; ends with %s", path, strlen(got), strlen(want), got + (strlen(got) > 80 ? strlen(got) - 80 : 0));
+    if (strcmp(got, want))
+        fail_msg("%s: %zu bytes of rows, expected %zu; ends with %s", path, strlen(got), strlen(want),
+                 got + (strlen(got) > 80 ? strlen(got) - 80 : 0));
     free(got);
 }
 
@@ -96,10 +100,12 @@ static void test_zstd(void **state) {
     expect_error_of(&one, "cut.zst", "cut.zst: error: the zstd data breaks off: the file is cut short\n");
     z[n] = 'x';
     write_bytes("followed.zst", z, n + 1);
-    expect_error_of(&one, "followed.zst", "followed.zst: error: damaged zstd data (Unknown frame descriptor)\n");
+    expect_error_of(&one, "followed.zst",
+                    "followed.zst: error: damaged zstd data (Unknown frame descriptor)\n");
     memset(z + first, 'x', 20);
     write_bytes("damaged.zst", z, n);
-    expect_error_of(&one, "damaged.zst", "damaged.zst: error: damaged zstd data (Unknown frame descriptor)\n");
+    expect_error_of(&one, "damaged.zst",
+                    "damaged.zst: error: damaged zstd data (Unknown frame descriptor)\n");
     write_text("plain.zst", "1\n2\n");
     expect_error_of(&one, "plain.zst", "plain.zst: error: not a zstd file\n");
     free(z);
@@ -154,7 +160,8 @@ static char *rows_of_stdin(const RtModel *m, RtReaderOptions o, const char *text
     dup2(p[0], 0);
     close(p[0]);
     char *got = NULL;
-    if (!keep_open) got = rows_with(m, &o);
+    if (!keep_open)
+        got = rows_with(m, &o);
     else { /* nobody writes, nobody ends it: closing the reader must not hang */
         char err[1200];
         RtReader *r = rt_reader_open(m, &o, err, sizeof err);
@@ -185,7 +192,8 @@ static void test_stdin(void **state) {
     rows_of_stdin(m, o, "1\n", true);
     o.epochs = 2;
     got = rows_with(m, &o);
-    assert_string_equal(got, "<stdin>: error: stdin can be read once only; several epochs need --cache memory\n");
+    assert_string_equal(got,
+                        "<stdin>: error: stdin can be read once only; several epochs need --cache memory\n");
     free(got);
     o.cache = true;
     got = rows_of_stdin(m, o, "1\n2\n", false);
@@ -200,13 +208,15 @@ static void test_stdin(void **state) {
 
 /* ---- a second file beside ---- */
 
-#define PAIR(header, quote)                                                                                   \
-    {                                                                                                         \
-        .input = ",'beside':'_neg','header':" header ",'quote':'" quote "'",                                  \
-        .columns = LABEL("y", "") "," LIST("a", "int", ";", 0, "") "," LIST("b", "int", ";", 0, ",'side':1,'used_predict':false"), \
-        .axes = AXIS("h", ",'shared':true"),                                                                  \
-        .features = VALUE(C(0), -1) "," FEATURE("number", C(1), "f32", 0, "") "," FEATURE("number", C(2), "f32", 0, ",'predict':false"), \
-        .inputs = AS("f32", 0) "," AS("f32", 1) "," AS("f32", 2),                                             \
+#define PAIR(header, quote)                                                                                  \
+    {                                                                                                        \
+        .input = ",'beside':'_neg','header':" header ",'quote':'" quote "'",                                 \
+        .columns = LABEL("y", "") "," LIST("a", "int", ";", 0, "") "," LIST(                                 \
+            "b", "int", ";", 0, ",'side':1,'used_predict':false"),                                           \
+        .axes = AXIS("h", ",'shared':true"),                                                                 \
+        .features = VALUE(C(0), -1) "," FEATURE("number", C(1), "f32", 0, "") "," FEATURE(                   \
+            "number", C(2), "f32", 0, ",'predict':false"),                                                   \
+        .inputs = AS("f32", 0) "," AS("f32", 1) "," AS("f32", 2),                                            \
     }
 
 static void expect_pair(const Describe *d, const char *first, const char *second, const char *want) {
@@ -226,19 +236,26 @@ static void test_beside(void **state) {
                 "pair_neg:2:1: error: lists along 'h' differ in length: 'a' has 1, 'b' has 2\n");
     expect_pair(&d, "1,1;2\n0,3\n", "4;5\n", "pair_neg:2: error: ends after 1 rows, 'pair' has more\n");
     expect_pair(&d, "1,1;2\n0,3\n", "", "pair_neg:1: error: ends after 0 rows, 'pair' has more\n");
-    expect_pair(&d, "1,1;2\n\n", "\n4;5\n\n6\n", "pair_neg:4: error: has more rows than 'pair', which ends after 1\n");
-    expect_pair(&d, "1,1;2\n0,x\n", "4;5\n6\n", "pair:2:3: error: expected a whole number for column 'a', found 'x'\n");
-    expect_pair(&d, "1,1;2\n0,3\n", "4;5\nx\n", "pair_neg:2:1: error: expected a whole number for column 'b', found 'x'\n");
+    expect_pair(&d, "1,1;2\n\n", "\n4;5\n\n6\n",
+                "pair_neg:4: error: has more rows than 'pair', which ends after 1\n");
+    expect_pair(&d, "1,1;2\n0,x\n", "4;5\n6\n",
+                "pair:2:3: error: expected a whole number for column 'a', found 'x'\n");
+    expect_pair(&d, "1,1;2\n0,3\n", "4;5\nx\n",
+                "pair_neg:2:1: error: expected a whole number for column 'b', found 'x'\n");
     Describe h = PAIR("true", "\\\"");
     expect_pair(&h, "a,y\n1;2,1\n\"3\",0\n", "c,b\n\"x\n\ny\",4;5\nz,\"6\"\n", "1 [1 2] [4 5]\n0 [3] [6]\n");
-    expect_pair(&h, "a,y\n1;2,1\n3,0\n", "c,b\n\"x\n\ny\",4;5\nz,?\n", "pair_neg:5:3: error: expected a whole number for column 'b', found '?'\n");
+    expect_pair(&h, "a,y\n1;2,1\n3,0\n", "c,b\n\"x\n\ny\",4;5\nz,?\n",
+                "pair_neg:5:3: error: expected a whole number for column 'b', found '?'\n");
     expect_pair(&h, "a,y\n1;2,1\n", "c\nx\n", "pair_neg:1:1: error: column 'b' is missing from the header\n");
     unlink("pair_neg");
     char *got = rows_of(&h, RT_TRAIN, "pair");
-    assert_string_equal(got, "pair_neg: error: cannot open the file beside 'pair': no such file or directory\n");
+    assert_string_equal(got,
+                        "pair_neg: error: cannot open the file beside 'pair': no such file or directory\n");
     free(got);
     got = rows_of(&h, RT_TRAIN, "-");
-    assert_string_equal(got, "<stdin>: error: the model reads a second file beside each ('_neg'), so stdin cannot be its data\n");
+    assert_string_equal(
+        got,
+        "<stdin>: error: the model reads a second file beside each ('_neg'), so stdin cannot be its data\n");
     free(got);
 }
 
@@ -285,7 +302,8 @@ static void test_beside_names(void **state) {
     free(got);
     unlink("pairs/c_neg.gz");
     got = rows_of(&d, RT_TRAIN, "pairs");
-    assert_string_equal(got, "pairs/c.gz_neg: error: cannot open the file beside 'pairs/c.gz': no such file or directory\n");
+    assert_string_equal(
+        got, "pairs/c.gz_neg: error: cannot open the file beside 'pairs/c.gz': no such file or directory\n");
     free(got);
 }
 
@@ -316,10 +334,13 @@ static void test_predict(void **state) {
     /* the label and the second file aren't needed: they may hold anything, or be away */
     Describe d = {
         .input = ",'beside':'_neg'",
-        .columns = LABEL("y", "") "," COL("x", "float", "") "," COL("z", "float", ",'used_predict':false") "," LIST("n", "int", ";", 0, ",'side':1,'used_predict':false"),
+        .columns =
+            LABEL("y", "") "," COL("x", "float", "") "," COL("z", "float", ",'used_predict':false") "," LIST(
+                "n", "int", ";", 0, ",'side':1,'used_predict':false"),
         .axes = AXIS("n", ""),
-        .features = FEATURE("value", C(0), "f32", -1, ",'predict':false") "," VALUE(C(1), -1) "," FEATURE("value", C(2), "f32", -1, ",'predict':false") ","
-                    FEATURE("number", C(3), "f32", 0, ",'predict':false"),
+        .features = FEATURE("value", C(0), "f32", -1, ",'predict':false") "," VALUE(C(1), -1) "," FEATURE(
+            "value", C(2), "f32", -1, ",'predict':false") "," FEATURE("number", C(3), "f32", 0,
+                                                                      ",'predict':false"),
         .inputs = AS("f32", 0) "," AS("f32", 1) "," AS("f32", 2) "," AS("f32", 3),
     };
     write_text("p", "what,5,?\n,6,\n");
@@ -358,9 +379,11 @@ static void test_predict(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gzip), cmocka_unit_test(test_zstd), cmocka_unit_test(test_directories), cmocka_unit_test(test_stdin),
-        cmocka_unit_test(test_beside), cmocka_unit_test(test_beside_long), cmocka_unit_test(test_beside_names),
-        cmocka_unit_test(test_beside_skipped_rows), cmocka_unit_test(test_predict),
+        cmocka_unit_test(test_gzip),         cmocka_unit_test(test_zstd),
+        cmocka_unit_test(test_directories),  cmocka_unit_test(test_stdin),
+        cmocka_unit_test(test_beside),       cmocka_unit_test(test_beside_long),
+        cmocka_unit_test(test_beside_names), cmocka_unit_test(test_beside_skipped_rows),
+        cmocka_unit_test(test_predict),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     leave_directory();

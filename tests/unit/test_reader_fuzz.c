@@ -1,6 +1,7 @@
 /* Broken input of every kind: a valid log is mutated at random and read in all ways. Whatever it holds, the
- * reader must give the same rows and errors for any number of threads, each row must be either read or bad, and
- * the bad lines, fed back, must be bad again. Run under sanitizers, this finds what reads or writes out of place. */
+ * reader must give the same rows and errors for any number of threads, each row must be either read or bad,
+ * and the bad lines, fed back, must be bad again. Run under sanitizers, this finds what reads or writes out
+ * of place. */
 #include "reader_fixture.h"
 #include "runtime/reader_internal.h"
 #include <zlib.h>
@@ -14,29 +15,57 @@ static uint32_t pick(uint32_t n) {
 }
 
 static const RtBlob blob = {(rt_ptr) "a\nb\nc\n", 6};
-#define COLUMNS                                                                                               \
-    LABEL("y", "") "," COL("x", "float", ",'default':1.5") "," COL("n", "int", "") "," COL("s", "string", "") "," \
-    LIST("l", "string", ";", 0, "") "," LIST("m", "float", "|", 1, "") "," LIST("k", "string", ";", 1, ",'default':'z'")
-#define FEATURES                                                                                              \
-    VALUE(C(0), -1) "," VALUE(C(1), -1) "," FEATURE("identity", C(2), "id", -1, ",'bound':100,'n':100") "," HASH(C(3), -1, 1000) "," \
-    FEATURE("vocab", C(4), "id", 2, ",'bound':3,'vocab':0,'unknown':-1") "," HASH(C(4), 0, 50) "," VALUE(C(5), 1) "," \
-    FEATURE("truncate", C(6), "str", 3, ",'n':2") "," HASH(F(7), 3, 50) "," FEATURE("cross", C(3) "," C(4), "id", 0, ",'bound':9,'buckets':9") "," \
-    FEATURE("bucketize", C(5), "id", 1, ",'bound':4,'bounds':[0,1,2]") "," FEATURE("key", C(2), "key", -1, "")
-#define INPUTS AS("f32", 0) "," AS("f32", 1) "," AS("id", 2) "," AS_LOOKUP(0) "," AS_LOOKUP(1) "," AS_LOOKUP(2) "," AS("f32", 6) "," AS_LOOKUP(3) "," \
-    AS("id", 9) "," AS("id", 10) "," AS("key", 11)
-#define AXES AXIS("l", "") "," AXIS("m", ",'max':3,'shared':true") ",{'name':'f','kind':'filter','parent':0,'max':0,'shared':false}," \
-    "{'name':'t','kind':'last','parent':1,'max':2,'shared':true}"
+#define COLUMNS                                                                                              \
+    LABEL("y", "")                                                                                           \
+    "," COL("x", "float", ",'default':1.5") "," COL("n", "int", "") "," COL("s", "string", "") "," LIST(     \
+        "l", "string", ";", 0, "") "," LIST("m", "float", "|", 1, "") "," LIST("k", "string", ";", 1,        \
+                                                                               ",'default':'z'")
+#define FEATURES                                                                                                                                                                                    \
+    VALUE(C(0), -1)                                                                                                                                                                                 \
+    "," VALUE(C(1), -1) "," FEATURE("identity", C(2), "id", -1, ",'bound':100,'n':100") "," HASH(C(3), -1, 1000) "," FEATURE("vocab", C(4), "id", 2, ",'bound':3,'vocab':0,'unknown':-1") "," HASH( \
+        C(4), 0, 50) "," VALUE(C(5),                                                                                                                                                                \
+                               1) "," FEATURE("truncate", C(6), "str",                                                                                                                              \
+                                              3, ",'n':2") "," HASH(F(7), 3,                                                                                                                        \
+                                                                    50) "," FEATURE("cross", C(3) "," C(4),                                                                                         \
+                                                                                    "id", 0,                                                                                                        \
+                                                                                    ",'bound':9,'buckets':"                                                                                         \
+                                                                                    "9") "," FEATURE("bucke"                                                                                        \
+                                                                                                     "tize",                                                                                        \
+                                                                                                     C(5),                                                                                          \
+                                                                                                     "id",                                                                                          \
+                                                                                                     1,                                                                                             \
+                                                                                                     ",'"                                                                                           \
+                                                                                                     "bound"                                                                                        \
+                                                                                                     "':4,'"                                                                                        \
+                                                                                                     "bound"                                                                                        \
+                                                                                                     "s':["                                                                                         \
+                                                                                                     "0,1,"                                                                                         \
+                                                                                                     "2]") "," FEATURE("key",                                                                       \
+                                                                                                                       C(2),                                                                        \
+                                                                                                                       "key",                                                                       \
+                                                                                                                       -1,                                                                          \
+                                                                                                                       "")
+#define INPUTS                                                                                               \
+    AS("f32", 0)                                                                                             \
+    "," AS("f32", 1) "," AS("id", 2) "," AS_LOOKUP(0) "," AS_LOOKUP(1) "," AS_LOOKUP(2) "," AS(              \
+        "f32", 6) "," AS_LOOKUP(3) "," AS("id", 9) "," AS("id", 10) "," AS("key", 11)
+#define AXES                                                                                                 \
+    AXIS("l", "")                                                                                            \
+    "," AXIS("m",                                                                                            \
+             ",'max':3,'shared':true") ",{'name':'f','kind':'filter','parent':0,'max':0,'shared':false},"    \
+                                       "{'name':'t','kind':'last','parent':1,'max':2,'shared':true}"
 #define LOOKUPS LOOKUP(3, 0, false) "," LOOKUP(4, 0, true) "," LOOKUP(5, 0, false) "," LOOKUP(8, 0, true)
-#define FUZZED(in)                                                                                            \
-    {.input = in, .columns = COLUMNS, .features = FEATURES, .inputs = INPUTS, .axes = AXES, .lookups = LOOKUPS,  \
-     .weights = TABLE("t", 1000), .vocabs = "{'path':null,'n':3,'digest':'00'}", .blobs = &blob}
+#define FUZZED(in)                                                                                           \
+    {                                                                                                        \
+        .input = in, .columns = COLUMNS, .features = FEATURES, .inputs = INPUTS, .axes = AXES,               \
+        .lookups = LOOKUPS, .weights = TABLE("t", 1000), .vocabs = "{'path':null,'n':3,'digest':'00'}",      \
+        .blobs = &blob                                                                                       \
+    }
 
 static const char header[] = "y,x,n,s,l,m,k\n";
 static const char *const good[] = {
-    "1,2.5,3,abc,a;b;c,1|2,x;y\n",
-    "0,,99,\"a,\"\"b\"\"\nc\",\"a;b\",,\r\n",
-    "0.5,-1e3,0,?,;;,0.5|1|2|3,a;b;;d\n",
-    "\n",
+    "1,2.5,3,abc,a;b;c,1|2,x;y\n",        "0,,99,\"a,\"\"b\"\"\nc\",\"a;b\",,\r\n",
+    "0.5,-1e3,0,?,;;,0.5|1|2|3,a;b;;d\n", "\n",
     "1, 7 ,  12,\"\",zz;a,\"3\",\"q\"\n",
 };
 
@@ -72,7 +101,8 @@ static size_t make_log(char *out, bool with_header, uint32_t n_rows) {
 }
 
 /* Everything that is seen of a run. */
-static char *all_of(const RtModel *m, const char *path, RtReaderOptions o, uint64_t *good_rows, uint64_t *bad_rows) {
+static char *all_of(const RtModel *m, const char *path, RtReaderOptions o, uint64_t *good_rows,
+                    uint64_t *bad_rows) {
     char err[1200] = "";
     Text t = {0};
     say(&t, "%s", "");
@@ -108,8 +138,10 @@ static uint64_t count_records(const char *p, size_t n, bool quotes) {
             if (quotes && field && p[i] == '"') {
                 for (i++; i < n; i++) {
                     if (p[i] != '"') continue;
-                    if (i + 1 < n && p[i + 1] == '"') i++;
-                    else break;
+                    if (i + 1 < n && p[i + 1] == '"')
+                        i++;
+                    else
+                        break;
                 }
                 if (i < n) i++;
                 field = false;
@@ -130,7 +162,8 @@ static void fuzz(const Describe *d, bool with_header, bool quotes) {
     RtModel *m = model_of(d);
     static char log[1 << 18];
     for (int round = 0; round < 400; round++) {
-        size_t n = make_log(log, with_header, pick(20) ? pick(40) : 3000); /* now and then more than a window */
+        size_t n =
+            make_log(log, with_header, pick(20) ? pick(40) : 3000); /* now and then more than a window */
         write_bytes("fuzz", log, n);
         RtReaderOptions o = options(RT_TRAIN, NULL, 0);
         o.batch = 1 + pick(9);
@@ -142,19 +175,22 @@ static void fuzz(const Describe *d, bool with_header, bool quotes) {
         o.threads = 3;
         char *got = all_of(m, "fuzz", o, &again_read, &again_bad);
         if (strcmp(got, want)) fail_msg("round %d: threads differ:\n%s----\n%s", round, want, got);
-        bool whole = o.bad == RT_BAD_SKIP && !strstr(want, "missing from the header") && !strstr(want, "twice in the header") &&
-                     !strstr(want, "UTF-16");
+        bool whole = o.bad == RT_BAD_SKIP && !strstr(want, "missing from the header") &&
+                     !strstr(want, "twice in the header") && !strstr(want, "UTF-16");
         uint64_t records = count_records(log, n, quotes);
         if (with_header && records) records--;
         if (whole && read + bad != records)
-            fail_msg("round %d: %d rows read, %d bad, of %d:\n%.*s", round, (int)read, (int)bad, (int)records, (int)n, log);
+            fail_msg("round %d: %d rows read, %d bad, of %d:\n%.*s", round, (int)read, (int)bad, (int)records,
+                     (int)n, log);
         if (whole && bad) { /* the lines that were bad are bad by themselves */
             char *lines = read_text("fuzz_bad");
             write_text("fuzz_again", lines);
             if (!memchr(log, 0, n)) { /* read_text ends at a NUL */
                 free(got);
                 got = all_of(m, "fuzz_again", o, &again_read, &again_bad);
-                if (again_read || again_bad != bad) fail_msg("round %d: %d bad rows, again %d and %d read:\n%s", round, (int)bad, (int)again_bad, (int)again_read, lines);
+                if (again_read || again_bad != bad)
+                    fail_msg("round %d: %d bad rows, again %d and %d read:\n%s", round, (int)bad,
+                             (int)again_bad, (int)again_read, lines);
             }
             free(lines);
         }
@@ -196,7 +232,8 @@ static void test_beside(void **state) {
     for (int round = 0; round < 400; round++) {
         size_t n[2] = {0, 0};
         for (int side = 0; side < 2; side++) {
-            for (uint32_t i = 0; i < 20; i++) n[side] += (size_t)sprintf(log[side] + n[side], pick(4) ? "%u\n" : "\"%u\"\r\n", i);
+            for (uint32_t i = 0; i < 20; i++)
+                n[side] += (size_t)sprintf(log[side] + n[side], pick(4) ? "%u\n" : "\"%u\"\r\n", i);
             for (uint32_t k = pick(3); k > 0; k--) log[side][pick((uint32_t)n[side])] = "\"\n,1"[pick(4)];
             write_bytes(side ? "fuzz_neg" : "fuzz", log[side], n[side]);
         }
@@ -210,7 +247,8 @@ static void test_beside(void **state) {
         assert_string_equal(got, want);
         uint64_t records[2] = {count_records(log[0], n[0], true), count_records(log[1], n[1], true)};
         bool complains = strstr(got, "more rows") || strstr(got, "has more");
-        if ((records[0] != records[1]) != complains) fail_msg("round %d: %d and %d rows: %s", round, (int)records[0], (int)records[1], got);
+        if ((records[0] != records[1]) != complains)
+            fail_msg("round %d: %d and %d rows: %s", round, (int)records[0], (int)records[1], got);
         if (!complains) assert_int_equal(read + bad, records[0]);
         free(got);
         free(want);
@@ -251,8 +289,11 @@ static void test_compressed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_csv), cmocka_unit_test(test_csv_with_header), cmocka_unit_test(test_without_quotes),
-        cmocka_unit_test(test_beside), cmocka_unit_test(test_compressed),
+        cmocka_unit_test(test_csv),
+        cmocka_unit_test(test_csv_with_header),
+        cmocka_unit_test(test_without_quotes),
+        cmocka_unit_test(test_beside),
+        cmocka_unit_test(test_compressed),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     leave_directory();
