@@ -257,14 +257,16 @@ static void add_id(PassGrad *c, PassGradWeight *w, IrNode *id) {
     ARENA_PUSH(c->p->arena, w->ids, w->n_ids, w->cap_ids, id);
 }
 
-/* The one-hots that reach n by sums and the like, which leave a row of zeros a row of zeros. mark: seen. */
-static void add_onehots(PassGrad *c, PassGradWeight *w, IrNode *n) {
-    if (n->mark || n->type.elem != TY_F32) return;
-    n->mark = 1;
-    if (n->op == OP_ONEHOT)
-        add_id(c, w, n->in[0]);
-    else
-        for (int k = 0; k < n->n_in; k++) add_onehots(c, w, n->in[k]);
+/* The one-hots that reach the left side of the product at `at` by sums and the like, which leave a row of
+ * zeros a row of zeros. mark: reaches it. */
+static void add_onehots(PassGrad *c, PassGradWeight *w, IrBody *body, int at) {
+    for (int i = 0; i < at; i++) body->nodes[i]->mark = 0;
+    body->nodes[at]->in[0]->mark = 1;
+    for (int i = at - 1; i >= 0; i--)
+        for (int k = 0; body->nodes[i]->mark && k < body->nodes[i]->n_in; k++)
+            body->nodes[i]->in[k]->mark = 1;
+    for (int i = 0; i < at; i++)
+        if (body->nodes[i]->mark && body->nodes[i]->op == OP_ONEHOT) add_id(c, w, body->nodes[i]->in[0]);
 }
 
 /* The ids that name a lazy weight's rows in this step, in order of use. */
@@ -276,8 +278,7 @@ static void collect_ids(PassGrad *c, IrBody *body) {
         } else if (n->op == OP_MATMUL && n->in[1]->op == OP_WEIGHT) {
             int w = (int)ir_attr_i(n->in[1], "w");
             if (!c->p->weights[w].lazy) continue;
-            for (int k = 0; k < i; k++) body->nodes[k]->mark = 0;
-            add_onehots(c, &c->weights[w], n->in[0]);
+            add_onehots(c, &c->weights[w], body, i);
         }
     }
 }

@@ -32,16 +32,17 @@ static bool is_update(const IrNode *n, int w) {
 
 static bool is_scalar(const IrNode *n) { return ir_type_size(n->type) == 1 && n->type.live <= LIVE_STEP; }
 
-/* Can n, of the table's shape, be made by unique rows? Marks it and what it is made of. */
-static bool by_rows(IrNode *n, int w) {
-    bool table = pass_is_weight(n, w) || (n->op == OP_DENSEGRAD && ir_attr_i(n, "w") == w);
-    if (!n->mark && !table) {
-        if (ir_ops[n->op].cls != CLASS_EW || n->op == OP_DROPOUT || is_scalar(n)) return false;
-        for (int i = 0; i < n->n_in; i++)
-            if (!is_scalar(n->in[i]) && !by_rows(n->in[i], w)) return false;
+/* Marks what has the table's shape and can be made by unique rows: the weight, its lookups' gradients, and
+ * elementwise ops of those and single numbers. */
+static void mark_by_rows(const IrFunc *f, int w) {
+    for (int i = 0; i < f->body.n; i++) {
+        IrNode *n = f->body.nodes[i];
+        n->mark = pass_is_weight(n, w) || (n->op == OP_DENSEGRAD && ir_attr_i(n, "w") == w);
+        if (ir_ops[n->op].cls != CLASS_EW || n->op == OP_DROPOUT || is_scalar(n)) continue;
+        n->mark = 1;
+        for (int k = 0; k < n->n_in; k++)
+            if (!is_scalar(n->in[k]) && !n->in[k]->mark) n->mark = 0;
     }
-    n->mark = 1;
-    return true;
 }
 
 static const IrNode *update_of(const IrFunc *f, int w) {
@@ -67,13 +68,11 @@ static bool only_looked_up(const IrProgram *p, int w) {
     bool seen = false;
     for (int i = 0; i < p->n_funcs; i++) {
         const IrFunc *f = p->funcs[i];
-        for (int k = 0; k < f->body.n; k++) {
-            f->body.nodes[k]->mark = 0;
-            seen |= pass_is_weight(f->body.nodes[k], w);
-        }
+        mark_by_rows(f, w);
+        for (int k = 0; k < f->body.n; k++) seen |= pass_is_weight(f->body.nodes[k], w);
         const IrNode *update = update_of(f, w);
         if (update && update->op == OP_UPDATE && !p->opts[v->optimizer].exact) return false;
-        if (update && !by_rows(update->in[0], w)) return false;
+        if (update && !update->in[0]->mark) return false;
         if (used_otherwise(f, w)) return false;
     }
     return seen;

@@ -16,6 +16,8 @@
  * of zeros and looks up zeros. Where a list's lookups are then only summed, they become embed_pool. */
 #include "passes/rewrite.h"
 
+enum { MAX_DEPTH = 10000 }; /* of sums of one-hots: looked_up goes down by recursion */
+
 typedef struct {
     IrNode *from, *to;
 } Made;
@@ -30,19 +32,25 @@ static bool is_number(const IrNode *n) {
     return n->type.elem == TY_F32 && ir_type_size(n->type) == 1 && n->type.rank == 1;
 }
 
-/* Is n linear in one-hots of its own width? mark holds it for the operands. */
-static bool onehot_sum(const IrNode *n) {
+/* If n is linear in one-hots of its own width, how many ops deep; else 0. mark holds it for the operands. */
+static int onehot_depth(const IrNode *n) {
+    const IrNode *x = n->n_in > 0 ? n->in[0] : NULL, *y = n->n_in > 1 ? n->in[1] : NULL;
+    int deeper = 0;
     switch (n->op) {
-    case OP_ONEHOT: return true;
+    case OP_ONEHOT: return 1;
     case OP_ADD:
-    case OP_SUB: return n->in[0]->mark && n->in[1]->mark && pass_same_dims(n->in[0]->type, n->in[1]->type);
-    case OP_MUL: return (n->in[0]->mark && is_number(n->in[1])) || (n->in[1]->mark && is_number(n->in[0]));
-    case OP_DIV: return n->in[0]->mark && is_number(n->in[1]);
+    case OP_SUB:
+        if (x->mark && y->mark && pass_same_dims(x->type, y->type))
+            deeper = x->mark > y->mark ? x->mark : y->mark;
+        break;
+    case OP_MUL: deeper = is_number(y) ? x->mark : is_number(x) ? y->mark : 0; break;
+    case OP_DIV: deeper = is_number(y) ? x->mark : 0; break;
     case OP_NEG:
     case OP_SEGSUM:
-    case OP_SEGMEAN: return n->in[0]->mark;
-    default: return false;
+    case OP_SEGMEAN: deeper = x->mark; break;
+    default: break;
     }
+    return deeper && deeper < MAX_DEPTH ? deeper + 1 : 0;
 }
 
 /* n @ weight, by lookups. */
@@ -62,7 +70,7 @@ static IrNode *looked_up(Lookup *l, IrNode *n) {
 }
 
 static IrNode *visit(PassRewrite *rw, IrNode *n) {
-    n->mark = onehot_sum(n);
+    n->mark = onehot_depth(n);
     if (n->op != OP_MATMUL || n->in[1]->op != OP_WEIGHT || n->in[1]->type.rank != 2) return n;
     if (!n->in[0]->mark || n->in[0]->type.rank != 1 || ir_attr_i(n, "ta") || ir_attr_i(n, "tb")) return n;
     Lookup l = {.b = &rw->b, .weight = n->in[1]};

@@ -81,22 +81,19 @@ static int larger_first(const void *a, const void *b) {
     return x->order < y->order ? -1 : 1;
 }
 
-static int lower_first(const void *a, const void *b) {
-    const Buffer *x = *(Buffer *const *)a, *y = *(Buffer *const *)b;
-    if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
-    return x->order < y->order ? -1 : 1;
-}
-
-/* The start of the smallest gap between neighbours (sorted by offset) that takes `size`; else behind them. */
-static int64_t best_gap(Buffer **near, int n, int64_t size) {
+/* Where the smallest gap that takes x begins, among the placed buffers (by offset) that live when x does;
+ * else behind the last of them. */
+static int64_t best_gap(Buffer *const *placed, int n, const Buffer *x) {
     int64_t end = 0, best = -1, best_room = INT64_MAX;
     for (int i = 0; i < n; i++) {
-        int64_t room = near[i]->offset - end;
-        if (room >= size && room < best_room) {
+        const Buffer *y = placed[i];
+        if (y->first > x->last || x->first > y->last) continue;
+        int64_t room = y->offset - end;
+        if (room >= x->size && room < best_room) {
             best = end;
             best_room = room;
         }
-        if (near[i]->offset + near[i]->size > end) end = near[i]->offset + near[i]->size;
+        if (y->offset + y->size > end) end = y->offset + y->size;
     }
     return best >= 0 ? best : end;
 }
@@ -106,15 +103,14 @@ static int64_t place(Arena *a, Buffers *b) {
     int64_t total = 0;
     if (!b->n) return 0;
     qsort(b->buf, (size_t)b->n, sizeof *b->buf, larger_first);
-    Buffer **near = ARENA_ARRAY(a, Buffer *, b->n);
+    Buffer **placed = ARENA_ARRAY(a, Buffer *, b->n);
     for (int i = 0; i < b->n; i++) {
         Buffer *x = &b->buf[i];
-        int n = 0;
-        for (int k = 0; k < i; k++)
-            if (b->buf[k].first <= x->last && x->first <= b->buf[k].last) near[n++] = &b->buf[k];
-        if (n) qsort(near, (size_t)n, sizeof *near, lower_first);
-        x->offset = best_gap(near, n, x->size);
+        x->offset = best_gap(placed, i, x);
         x->node->plan.offset = x->offset;
+        int at = i;
+        for (; at > 0 && placed[at - 1]->offset > x->offset; at--) placed[at] = placed[at - 1];
+        placed[at] = x;
         if (x->offset + x->size > total) total = x->offset + x->size;
     }
     return total;
@@ -138,7 +134,17 @@ static void add(Arena *a, Buffers *b, IrNode *n, int64_t size, int order) {
     ARENA_PUSH(a, b->buf, b->n, b->cap, x);
 }
 
-static void plan_func(IrProgram *p, IrFunc *f) {
+/* Bytes of a value in the fixed arena; -1 after an error. */
+static int64_t fixed_size(IrProgram *p, const IrNode *n) {
+    const int64_t limit = (int64_t)1 << 44; /* 16 TB: sums of such sizes still can't overflow */
+    int64_t elems = ir_type_size(n->type), rows = n->type.live == LIVE_ROW ? p->batch : 1;
+    if (elems <= limit / 4 / rows) return round_up(4 * elems * rows, 64);
+    diag_error(p->diag, n->span, NULL, "%s of %s takes more than 16 TB with a batch of %lld",
+               ir_ops[n->op].text, ir_type_text(p, n->type), (long long)p->batch);
+    return -1;
+}
+
+static bool plan_func(IrProgram *p, IrFunc *f) {
     Buffers fixed = {0};
     Buffers *axis = ARENA_ARRAY(p->arena, Buffers, p->n_axes + 1);
     Buffers *uniq = ARENA_ARRAY(p->arena, Buffers, p->n_weights + 1);
@@ -150,9 +156,12 @@ static void plan_func(IrProgram *p, IrFunc *f) {
         n->plan.region = region_of(n);
         n->plan.offset = 0;
         switch (n->plan.region) {
-        case REGION_FIXED:
-            add(p->arena, &fixed, n, round_up(4 * elems * (n->type.live == LIVE_ROW ? p->batch : 1), 64), i);
+        case REGION_FIXED: {
+            int64_t bytes = fixed_size(p, n);
+            if (bytes < 0) return false;
+            add(p->arena, &fixed, n, bytes, i);
             break;
+        }
         case REGION_AXIS: add(p->arena, &axis[n->type.axis], n, elems, i); break;
         case REGION_UNIQ: add(p->arena, &uniq[n->type.axis], n, elems, i); break;
         default: break;
@@ -170,6 +179,7 @@ static void plan_func(IrProgram *p, IrFunc *f) {
         n->plan.region = viewed->region;
         n->plan.offset = viewed->offset;
     }
+    return true;
 }
 
 bool pass_plan_memory(IrProgram *p, const PassOptions *o, const char *args) {
@@ -182,7 +192,7 @@ bool pass_plan_memory(IrProgram *p, const PassOptions *o, const char *args) {
             diag_error(p->diag, n->span, NULL, "plan-memory needs phases: run schedule first");
             return false;
         }
-        plan_func(p, p->funcs[i]);
+        if (!plan_func(p, p->funcs[i])) return false;
     }
     return true;
 }
