@@ -1,11 +1,11 @@
 /* Which kernel runs a node: a loop, a generated register tile, or the library.
  *
  * The rule, from measurements on an AVX2 core (peak about 110 GFLOP/s in fp32): a generated tile on packed
- * operands reaches 77–100, the library 60–84 at the larger sizes and less at small ones, where its calls cost
- * about a microsecond each; and the tile takes bias and activation along while the result is in registers.
- * But a tile's columns are a vector: a product narrower than that wastes lanes, and its long inner sums go to
- * the library, which has kernels for them. So: a tile where the result is at least a vector wide, else the
- * library. `schedule(products=tile|library)` overrides. */
+ * operands reaches 77 to 100, the library 60 to 84 at the larger sizes and less at small ones, where its calls
+ * cost about a microsecond each; and the tile takes bias and activation along while the result is in
+ * registers. But a tile's columns are vectors: a product narrower than one wastes lanes. So: a tile where the
+ * result is at least a vector wide, else the library. `schedule(products=tile|library)` overrides; the backend
+ * may do better on what is very narrow, and says so in its plan. */
 #include "passes/schedule.h"
 
 const IrNode *pass_product_of(const IrNode *n) {
