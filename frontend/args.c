@@ -63,6 +63,7 @@ bool arg_bool(Ev *ev, const Call *c, int i, bool *out) {
 bool arg_numbers(Ev *ev, const Call *c, int i, double **out, int *n) {
     const Value *v = c->args[i].v;
     if (v->kind != V_LIST) return wrong(ev, c, i, "a list of numbers");
+    if (!ev_step(ev, c->args[i].span, v->list.n / 16)) return false;
     double *xs = ARENA_ARRAY(ev->a, double, v->list.n + 1);
     for (int k = 0; k < v->list.n; k++) {
         const Value *x = v->list.items[k];

@@ -50,6 +50,7 @@ static bool listed_values(Ev *ev, const Call *c, IrVocab *v) {
     const Value *list = c->args[1].v;
     if (list->kind != V_LIST || list->list.n == 0)
         return expected(ev, c, 1, "a file's values: file = \"path\"", "a list of values");
+    if (!ev_step(ev, c->args[1].span, list->list.n)) return false;
     v->n = list->list.n;
     v->values = ARENA_ARRAY(ev->a, const char *, v->n);
     v->lens = ARENA_ARRAY(ev->a, int, v->n);
@@ -85,6 +86,7 @@ static bool listed_values(Ev *ev, const Call *c, IrVocab *v) {
 /* Each file is read once, and equal lists are one vocabulary. -1 after an error. */
 static int vocabulary(Ev *ev, const Call *c) {
     IrProgram *p = ev->p;
+    if (!ev_step(ev, c->span, p->n_vocabs / 8)) return -1;
     IrVocab v = {.span = ev_user_span(ev, c->span)};
     if (c->args[2].v) {
         size_t n;
@@ -118,6 +120,7 @@ static bool unknown_index(Ev *ev, const Call *c, int64_t n, int64_t *out) {
 
 static int new_axis(Ev *ev, IrAxisKind kind, int parent, int64_t max, const char *suffix, Span span) {
     IrProgram *p = ev->p;
+    if (!ev_step(ev, span, 1 + p->n_axes / 8)) return -1;
     const char *base = arena_printf(ev->a, "%s_%s", p->axes[parent].name, suffix), *name = base;
     for (int i = 0, n = 2; i < p->n_axes; i++)
         if (strcmp(p->axes[i].name, name) == 0) name = arena_printf(ev->a, "%s_%d", base, n++), i = -1;
@@ -143,6 +146,7 @@ static IrNode *filtered(Ev *ev, Call *c, IrNode *n, int vocab) {
         return NULL;
     }
     int known = new_axis(ev, AXIS_FILTER, n->type.axis, 0, "known", c->span);
+    if (known < 0) return NULL;
     IrAttr attrs[] = {ir_ai("vocab", vocab), ir_ai("unknown", -1), ir_ai("axis", known)};
     IrNode *out = ev_op_attrs(ev, OP_VOCAB, n, 3, attrs);
     ARENA_PUSH(ev->a, ev->filters, ev->n_filters, ev->cap_filters,
@@ -293,6 +297,7 @@ static Value *truncate_list(Ev *ev, Call *c) {
     if (axis < 0)
         axis = new_axis(ev, kind, n->type.axis, keep, arena_printf(ev->a, "%s%lld", end, (long long)keep),
                         c->span);
+    if (axis < 0) return NULL;
     IrAttr attr = ir_ai("axis", axis);
     return ev_tensor(ev, ev_op_attrs(ev, OP_TRUNCATE, n, 1, &attr));
 }

@@ -7,7 +7,9 @@
 static Value *schedule(Ev *ev, IrSched s) {
     Value *v = ARENA_NEW(ev->a, Value);
     v->kind = V_SCHEDULE;
-    v->schedule = s;
+    IrSched *kept = ARENA_NEW(ev->a, IrSched);
+    *kept = s;
+    v->schedule = kept;
     return v;
 }
 
@@ -23,7 +25,7 @@ static bool positive(Ev *ev, const Call *c, int i, double *out) {
 static bool rate_of(Ev *ev, const Call *c, int i, IrSched *out) {
     const Value *v = c->args[i].v;
     if (v->kind == V_SCHEDULE) {
-        *out = v->schedule;
+        *out = *v->schedule;
         return true;
     }
     if (v->kind == V_NUMBER) {
@@ -88,7 +90,9 @@ static Value *finish(Ev *ev, Call *c, IrOptimizer o, bool right) {
     o.span = ev_user_span(ev, c->span);
     Value *v = ARENA_NEW(ev->a, Value);
     v->kind = V_OPTIMIZER;
-    v->optimizer = o;
+    IrOptimizer *kept = ARENA_NEW(ev->a, IrOptimizer);
+    *kept = o;
+    v->optimizer = kept;
     return v;
 }
 

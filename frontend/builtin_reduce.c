@@ -23,11 +23,13 @@ static Value *members(Ev *ev, Call *c, Reduction r, Value *const *v, int n, Span
         ev_error(ev, at, NULL, "%s of an empty list", c->of->name);
         return NULL;
     }
+    if (!ev_step(ev, at, n / 16)) return NULL;
     bool all = true;
     for (int i = 0; i < n; i++) all &= v[i]->kind == V_NUMBER;
     if (all) return numbers(ev, r, v, n);
     IrNode *sum = NULL;
     for (int i = 0; i < n; i++) {
+        if (!ev_step(ev, at, 1)) return NULL;
         IrNode *x = ev_f32(ev, v[i], at, c->of->name);
         if (!x || (i && !(x = ev_elementwise(ev, ops[r], sum, x, at)))) return NULL;
         sum = x;

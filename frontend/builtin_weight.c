@@ -64,7 +64,7 @@ static Value *weight_value(Ev *ev, int index, bool table) {
     return v;
 }
 
-Value *ev_make_weight(Ev *ev, const Call *c, IrWeight w, bool told, IrOptimizer *own) {
+Value *ev_make_weight(Ev *ev, const Call *c, IrWeight w, bool told, const IrOptimizer *own) {
     bool wrong = false;
     Value *v = made_before(ev, c, &w, &wrong);
     if (!v && !wrong) {
@@ -139,14 +139,14 @@ static Value *table(Ev *ev, Call *c) {
         return NULL;
     w.init_arg = 1 / sqrt((double)w.dim[1]);
     if (!initial(ev, c, 2, &w, &told)) return NULL;
-    IrOptimizer *own = NULL;
+    const IrOptimizer *own = NULL;
     const Value *o = c->args[3].v;
     if (o && o->kind != V_OPTIMIZER && o->kind != V_NONE) {
         ev_error(ev, c->args[3].span, NULL,
                  "table: expected an optimizer such as adagrad(lr = 0.1), found %s", ev_describe(ev, o));
         return NULL;
     }
-    if (o && o->kind == V_OPTIMIZER) own = (IrOptimizer *)&o->optimizer;
+    if (o && o->kind == V_OPTIMIZER) own = o->optimizer;
     return ev_make_weight(ev, c, w, told, own);
 }
 

@@ -184,22 +184,27 @@ const char *ev_describe(Ev *ev, const Value *v) {
 
 /* ---- comparing ---- */
 
-static bool lists_equal(const Value *a, const Value *b) {
+static bool lists_equal(Ev *ev, const Value *a, const Value *b, Span at) {
     if (a->list.n != b->list.n) return false;
     for (int i = 0; i < a->list.n; i++)
-        if (!ev_equal(a->list.items[i], b->list.items[i])) return false;
+        if (!ev_step(ev, at, 1) || !ev_equal(ev, a->list.items[i], b->list.items[i], at)) return false;
     return true;
 }
 
-bool ev_equal(const Value *a, const Value *b) {
+static bool strings_equal(Ev *ev, const Value *a, const Value *b, Span at) {
+    if (a->string.n != b->string.n || !ev_step(ev, at, (int64_t)(a->string.n >> 12))) return false;
+    return memcmp(a->string.s, b->string.s, a->string.n) == 0;
+}
+
+bool ev_equal(Ev *ev, const Value *a, const Value *b, Span at) {
     if (a == b) return true;
     if (a->kind != b->kind) return false;
     switch (a->kind) {
     case V_NONE: return true;
     case V_BOOL: return a->boolean == b->boolean;
     case V_NUMBER: return a->number == b->number;
-    case V_STRING: return a->string.n == b->string.n && memcmp(a->string.s, b->string.s, a->string.n) == 0;
-    case V_LIST: return lists_equal(a, b);
+    case V_STRING: return strings_equal(ev, a, b, at);
+    case V_LIST: return lists_equal(ev, a, b, at);
     case V_COLUMN: return a->column == b->column;
     case V_AXIS: return a->axis == b->axis;
     case V_TENSOR: return a->tensor.node == b->tensor.node;

@@ -122,7 +122,7 @@ Value *ev_binary(Ev *ev, const AstExpr *e, Value *a, Value *b) {
     AstOperator op = e->op.op;
     if (op == B_CONCAT) return join(ev, e, a, b);
     if ((op == B_EQ || op == B_NE) && !compares_tensors(a, b))
-        return ev_bool(ev, ev_equal(a, b) == (op == B_EQ));
+        return ev_bool(ev, ev_equal(ev, a, b, e->span) == (op == B_EQ));
     if (a->kind == V_NUMBER && b->kind == V_NUMBER && op != B_MATMUL)
         return number_op(ev, e, a->number, b->number);
     if ((tensor_like(a) || a->kind == V_NUMBER) && (tensor_like(b) || b->kind == V_NUMBER))

@@ -67,10 +67,20 @@ static const char *with_suffix(Ev *ev, Path p, int suffix) {
     return join(ev, before, p.after);
 }
 
+/* The first suffix that nobody has at a path; kept, so that a thousand equal paths aren't tried one by one.
+ */
+static int *free_suffix(Ev *ev, const char *path) {
+    int *next = strmap_get(&ev->suffixes, path);
+    if (!next) strmap_put(ev->a, &ev->suffixes, path, next = ARENA_NEW(ev->a, int));
+    return next;
+}
+
 const char *names_weight(Ev *ev) {
     Path p = current(ev);
     Part *layer = p.layer;
-    for (int suffix = layer && layer->suffix > 0 ? layer->suffix : 0;; suffix++) {
+    int *next = free_suffix(ev, layer ? p.before : p.after);
+    int suffix = layer && layer->suffix >= 0 ? layer->suffix : *next;
+    for (;; suffix = suffix + 1 > *next ? suffix + 1 : *next) {
         const char *path = with_suffix(ev, p, suffix);
         const char *prefix = suffix ? arena_printf(ev->a, "%s_%d", p.before, suffix) : p.before;
         const Part *owner = layer ? strmap_get(&ev->claims, prefix) : NULL;
@@ -80,6 +90,7 @@ const char *names_weight(Ev *ev) {
             layer->path = prefix; /* nodes of this call are called by the same name */
             strmap_put(ev->a, &ev->claims, prefix, layer);
         }
+        if (suffix >= *next) *next = suffix + 1;
         strmap_put(ev->a, &ev->paths, path, (void *)path);
         return path;
     }
@@ -98,9 +109,9 @@ void names_reuse(Ev *ev, const char *weight) {
 const char *names_base(Ev *ev) { return with_suffix(ev, current(ev), 0); }
 
 int64_t names_key(Ev *ev, const char *what) {
-    const char *first = join(ev, with_suffix(ev, current(ev), 0), what), *path = first;
-    for (int i = 1; strmap_get(&ev->paths, path); i++) path = arena_printf(ev->a, "%s_%d", first, i);
-    strmap_put(ev->a, &ev->paths, path, (void *)path);
+    const char *first = join(ev, with_suffix(ev, current(ev), 0), what);
+    int suffix = (*free_suffix(ev, first))++;
+    const char *path = suffix ? arena_printf(ev->a, "%s_%d", first, suffix) : first;
     return (int64_t)(XXH3_64bits(path, strlen(path)) & 0x7fffffff);
 }
 

@@ -125,7 +125,7 @@ void ev_optimizer(Ev *ev, Scope *s, const AstStmt *st) {
         v = NULL;
     }
     OptimizerStmt o = {.stmt = st, .failed = v == NULL};
-    if (v) o.optimizer = v->optimizer;
+    if (v) o.optimizer = *v->optimizer;
     o.optimizer.span = st->span;
     int n = st->optimizer.n_targets;
     const char **targets = ARENA_ARRAY(ev->a, const char *, n + 1);

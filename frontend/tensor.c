@@ -204,25 +204,26 @@ bool ev_axis(Ev *ev, const Arg *arg, const IrNode *x, double dflt, bool *list, i
 
 /* ---- what a value depends on ---- */
 
-static bool depends(Ev *ev, IrNode *n, bool (*is)(const Ev *, const IrNode *), IrNode **found, int mark) {
+bool ev_depends(Ev *ev, IrNode *n, bool (*is)(const Ev *, const IrNode *), IrNode **found) {
+    int mark = ++ev->mark; /* nodes seen so far in this search carry it */
     IrNode **todo = NULL;
-    int count = 0, cap = 0;
+    int count = 0, cap = 0, visited = 0;
+    bool it = false;
     ARENA_PUSH(ev->a, todo, count, cap, n);
     while (count) {
         IrNode *x = todo[--count];
         if (x->mark == mark) continue;
         x->mark = mark;
+        visited++;
         if (is(ev, x)) {
             if (found) *found = x;
-            return true;
+            it = true;
+            break;
         }
         for (int i = 0; i < x->n_in; i++) ARENA_PUSH(ev->a, todo, count, cap, x->in[i]);
     }
-    return false;
-}
-
-bool ev_depends(Ev *ev, IrNode *n, bool (*is)(const Ev *, const IrNode *), IrNode **found) {
-    return depends(ev, n, is, found, ++ev->mark);
+    ev->steps += visited / 16; /* a search costs too */
+    return it;
 }
 
 bool ev_is_trained(const Ev *ev, const IrNode *n) {

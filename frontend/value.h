@@ -68,8 +68,8 @@ struct Value {
             bool has_arg, by_default;
             double arg;
         } word;
-        IrSched schedule;
-        IrOptimizer optimizer;
+        const IrSched *schedule;
+        const IrOptimizer *optimizer;
     };
 };
 
@@ -158,9 +158,9 @@ typedef struct {
     bool running;
     AstBlock *block;
 } SourceFile;
-typedef struct {      /* beside IrProgram.weights, by index */
-    bool told;        /* the file itself says how it starts */
-    IrOptimizer *own; /* table(…, optimizer = …) */
+typedef struct {            /* beside IrProgram.weights, by index */
+    bool told;              /* the file itself says how it starts */
+    const IrOptimizer *own; /* table(…, optimizer = …) */
 } WeightNote;
 typedef struct {
     IrOptimizer optimizer;
@@ -211,8 +211,9 @@ struct Ev {
     /* what was met */
     WeightNote *notes;
     int n_notes, cap_notes;
-    StrMap claims; /* path up to a layer's part → the Part that owns it */
-    StrMap paths;  /* of weights, and of dropouts → non-NULL */
+    StrMap claims;   /* path up to a layer's part → the Part that owns it */
+    StrMap paths;    /* of weights → non-NULL */
+    StrMap suffixes; /* path → the first suffix that is free there */
     struct {
         IrNode *in;
         int vocab;
@@ -246,7 +247,7 @@ Value *ev_list(Ev *ev, Value **items, int n);
 Value *ev_tensor(Ev *ev, IrNode *n);             /* NULL for NULL */
 const char *ev_describe(Ev *ev, const Value *v); /* "a number", "string column 'c'", "f32[16]" */
 const char *ev_number_text(Ev *ev, double x);
-bool ev_equal(const Value *a, const Value *b);
+bool ev_equal(Ev *ev, const Value *a, const Value *b, Span at);
 bool ev_whole(double x, int64_t *out);
 
 /* scope.c */
@@ -290,7 +291,8 @@ int64_t names_key(Ev *ev, const char *what); /* a number from the path, for drop
 IrNode *ev_column_node(Ev *ev, int column);
 IrNode *ev_f32(Ev *ev, const Value *v, Span at,
                const char *what); /* number, column, weight, tensor → f32 node */
-/* *out: the node of a tensor, or of a column as the reader gives it; NULL for other values. False: an error. */
+/* *out: the node of a tensor, or of a column as the reader gives it; NULL for other values. False: an error.
+ */
 bool ev_node(Ev *ev, const Value *v, Span at, IrNode **out);
 IrNode *ev_elementwise(Ev *ev, IrOp op, IrNode *x, IrNode *y, Span at);
 IrNode *ev_unary_op(Ev *ev, IrOp op, IrNode *x);
@@ -340,7 +342,7 @@ bool ev_finish(Ev *ev);
 Value *ev_later(Ev *ev, const Call *c, const char *what);
 
 /* builtin_weight.c */
-Value *ev_make_weight(Ev *ev, const Call *c, IrWeight w, bool told, IrOptimizer *own);
+Value *ev_make_weight(Ev *ev, const Call *c, IrWeight w, bool told, const IrOptimizer *own);
 
 /* Tables of built-ins, each ended by a NULL name. */
 extern const Builtin builtins_value[], builtins_feature[], builtins_tensor[], builtins_shape[],

@@ -224,6 +224,10 @@ static void limits_hold(void **state) {
     stops(
         "x = concat([a for i in range(1000)])\nfor i in range(100) { x = concat([x for k in range(1000)]) }",
         "");
+    stops("l, k = [[1], [1]]\nfor i in range(60) { l = [l, l]\n k = [k, k] }\nsame = l == k",
+          "more than 1000000 evaluation steps");
+    stops("x = [a for i in range(10000)]\nfor i in range(100000) { z = sum(x) }",
+          "more than 1000000 evaluation steps");
     stops("w = weight([1000000, 1000000, 1000000])", "more than 2^40 elements");
 }
 
