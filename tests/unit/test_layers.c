@@ -149,6 +149,27 @@ static void want_frozen(const Run *r, const double *x, double *out) {
         out[i] = weight(r, "z.batchnorm.gamma")[i] * x[i] / sqrt(1.001) + weight(r, "z.batchnorm.beta")[i];
 }
 
+/* Func model means training: mean and biased variance are the batch's. */
+static double standard(double x, int i, double eps) {
+    double mean = 0, var = 0;
+    for (int row = 0; row < ROWS; row++) mean += rows[row][i] / ROWS;
+    for (int row = 0; row < ROWS; row++) var += (rows[row][i] - mean) * (rows[row][i] - mean) / ROWS;
+    return (x - mean) / sqrt(var + eps);
+}
+
+static void want_batchnorm(const Run *r, const double *x, double *out) {
+    for (int i = 0; i < 3; i++)
+        out[i] =
+            weight(r, "z.batchnorm.gamma")[i] * standard(x[i], i, 1e-3) + weight(r, "z.batchnorm.beta")[i];
+}
+
+static void want_dice(const Run *r, const double *x, double *out) {
+    for (int i = 0; i < 3; i++) {
+        double p = 1 / (1 + exp(-standard(x[i], i, 1e-9)));
+        out[i] = p * x[i] + (1 - p) * weight(r, "z.dice.alpha")[i] * x[i];
+    }
+}
+
 static void want_gelu(const Run *r, const double *x, double *out) {
     (void)r;
     for (int i = 0; i < 3; i++) out[i] = x[i] * 0.5 * (1 + erf(x[i] / sqrt(2)));
@@ -241,6 +262,8 @@ static void layers_compute_their_formulas(void **state) {
     check("dense(x, 2)", 2, want_dense);
     check("layernorm(x)", 3, want_layernorm);
     check("batchnorm(x, frozen = true)", 3, want_frozen);
+    check("batchnorm(x)", 3, want_batchnorm);
+    check("dice(x)", 3, want_dice);
     check("gelu(x)", 3, want_gelu);
     check("prelu(x)", 3, want_prelu);
     check("l2_normalize(x)", 3, want_l2);
