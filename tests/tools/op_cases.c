@@ -4,7 +4,9 @@
 typedef struct {
     IrProgram *p;
     IrBuilder b;
-    int n_weights;
+    const char *name; /* of the value being made */
+    int n_weights;    /* of the value being made */
+    int n_values;
     IrNode *x; /* f32[3] a row */
     IrNode *y; /* label */
     int list;  /* axis of numbers and ids */
@@ -60,7 +62,7 @@ static IrNode *matmul(Case *c, IrNode *x, IrNode *y, bool ta, bool tb) {
 
 static int new_weight(Case *c, int rank, const int64_t *dim) {
     IrProgram *p = c->p;
-    IrWeight w = {.name = arena_printf(p->arena, "w%d", c->n_weights++),
+    IrWeight w = {.name = arena_printf(p->arena, "%s.w%d", c->name, c->n_weights++),
                   .rank = rank,
                   .init = INIT_UNIFORM,
                   .init_arg = 1,
@@ -364,7 +366,7 @@ static IrNode *source_case(Case *c, IrOp op, int variant) {
 /* One number a row of a value of any shape and life: each element weighs differently. */
 static IrNode *to_number(Case *c, IrNode *v) {
     if (!v) return NULL;
-    if (v->type.live == LIVE_POS) v = unary(c, OP_SEGSUM, v);
+    if (v->type.live == LIVE_POS) v = unary(c, OP_SEGMEAN, v);
     int64_t size = ir_type_size(v->type);
     double *pattern = ARENA_ARRAY(c->p->arena, double, size);
     for (int64_t i = 0; i < size; i++)
@@ -391,17 +393,26 @@ static void metrics(Case *c, IrNode *p) {
     IrNode *in[3] = {p, c->y, key};
     for (int by = 0; by < 2; by++)
         ir_build(&c->b, OP_METRIC, 2 + by, in, 4,
-                 (IrAttr[]){ir_as("kind", by ? "gauc" : "auc"), ir_as("name", "p"), ir_ab("where", false),
+                 (IrAttr[]){ir_as("kind", by ? "gauc" : "auc"), ir_as("name", c->name), ir_ab("where", false),
                             ir_ab("by", by)});
 }
 
-static IrProgram *finish(Case *c, IrNode *value, const IrOptimizer *opt) {
+/* Adds a value under the name that was set before it was made: its prediction and its loss. */
+static void add(Case *c, IrNode *value) {
     IrNode *v = to_number(c, value);
-    if (!v) return NULL;
+    if (!v) return;
     IrNode *p = unary(c, OP_SIGMOID, v);
-    root(c, OP_PREDICT, p, "p");
-    root(c, OP_LOSS, unary(c, OP_SQUARE, binary(c, OP_SUB, v, c->y)), "loss");
-    metrics(c, p);
+    root(c, OP_PREDICT, p, c->name);
+    root(c, OP_LOSS, unary(c, OP_SQUARE, binary(c, OP_SUB, v, c->y)), c->name);
+    if (c->n_values++ == 0) metrics(c, p);
+}
+
+static void name_value(Case *c, const char *name) {
+    c->name = name;
+    c->n_weights = 0;
+}
+
+static IrProgram *finish(Case *c, const IrOptimizer *opt) {
     ARENA_PUSH(c->p->arena, c->p->opts, c->p->n_opts, c->p->cap_opts, *opt);
     for (int i = 0; i < c->p->n_weights; i++)
         c->p->weights[i].optimizer = c->p->weights[i].trainable ? 0 : -1;
@@ -442,11 +453,56 @@ static IrNode *value_of(Case *c, IrOp op, int variant) {
     }
 }
 
-IrProgram *op_case(Arena *a, Diag *d, IrOp op, int variant) {
+/* Adds the variant, if there is one and it is wanted. False: there is none. */
+static bool try_value(Case *c, IrOp op, int variant, const char *only) {
+    Diag *d = c->p->diag;
+    name_value(c, arena_printf(c->p->arena, "%s_%d", ir_ops[op].text, variant));
+    bool wanted = !only || strncmp(c->name, only, strlen(only)) == 0;
+    /* what exists is known by making it: what isn't wanted is made in a program of its own */
+    Case other = wanted ? *c : begin(c->p->arena, d, "unwanted");
+    other.name = c->name;
+    IrNode *v = value_of(&other, op, variant);
+    if (wanted) *c = other;
+    if (v && wanted) add(c, v);
+    return v;
+}
+
+enum { UNARY_VARIANTS = 3, BINARY_VARIANTS = 5 };
+
+/* All elementwise ops with so many operands, in one variant. */
+static void elementwise_group(Case *c, int operands, int variant, const char *only) {
+    for (int op = 0; op < OP_COUNT; op++)
+        if (ir_ops[op].cls == CLASS_EW && ir_ops[op].max_in == operands)
+            try_value(c, (IrOp)op, variant, only);
+}
+
+/* The group-th op that has a group for itself; -1 after the last. */
+static int op_of_group(int group) {
+    for (int op = 0; op < OP_COUNT; op++) {
+        IrClass k = ir_ops[op].cls;
+        bool has = k == CLASS_SRC || k == CLASS_MOVE || k == CLASS_RED || k == CLASS_TAB || k == CLASS_PROD ||
+                   k == CLASS_NORM;
+        if (has && group-- == 0) return op;
+    }
+    return -1;
+}
+
+IrProgram *op_case_group(Arena *a, Diag *d, int group, const char *only, const char **what) {
     IrOptimizer sgd = {.kind = OPT_SGD, .lr = {.kind = SCHED_CONST, .lr = 0.1}};
-    Case c = begin(a, d, ir_ops[op].text);
-    IrNode *v = value_of(&c, op, variant);
-    return v || d->errors ? finish(&c, v, &sgd) : NULL;
+    Case c = begin(a, d, "ops");
+    int op = op_of_group(group - UNARY_VARIANTS - BINARY_VARIANTS);
+    if (group < UNARY_VARIANTS) {
+        *what = arena_printf(a, "ops of one operand, variant %d", group);
+        elementwise_group(&c, 1, group, only);
+    } else if (group < UNARY_VARIANTS + BINARY_VARIANTS) {
+        *what = arena_printf(a, "ops of two operands, variant %d", group - UNARY_VARIANTS);
+        elementwise_group(&c, 2, group - UNARY_VARIANTS, only);
+    } else if (op >= 0) {
+        *what = ir_ops[op].text;
+        for (int variant = 0; try_value(&c, (IrOp)op, variant, only);) variant++;
+    } else
+        return NULL;
+    return finish(&c, &sgd);
 }
 
 /* ---- optimizers ---- */
@@ -507,5 +563,7 @@ IrProgram *op_case_optimizer(Arena *a, Diag *d, int variant, const char **what) 
         *what = schedules[variant - N_OPT].what;
     }
     Case c = begin(a, d, "optimizer");
-    return finish(&c, unary(&c, OP_TANH, trained_things(&c)), &o);
+    name_value(&c, "trained");
+    add(&c, unary(&c, OP_TANH, trained_things(&c)));
+    return finish(&c, &o);
 }
