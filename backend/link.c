@@ -46,6 +46,7 @@ static bool run_linker(IrProgram *p, const char *object, const char *lib, const 
     char *argv[] = {"cc", "-o", (char *)to, (char *)object, (char *)lib, "-ldnnl", "-lxxhash", "-lz", "-lzstd",
                     "-ljansson", "-lpthread", "-lm", SANITIZED ? "-fsanitize=address,undefined" : NULL, NULL};
     pid_t pid;
+    setenv("PATH", "/usr/bin:/bin", 0); /* without any, cc is found and cannot find the linker */
     int failed = posix_spawnp(&pid, "cc", NULL, NULL, argv, environ);
     if (failed) {
         diag_error(p->diag, (Span){0}, failed == ENOENT ? "apt-get install gcc" : NULL, "cannot %s 'cc', which links the program%s%s",

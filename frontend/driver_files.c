@@ -42,7 +42,7 @@ const char *driver_runtime_dir(Arena *a, Diag *d) {
     return own_dir(a, d, "lib/ctrc", "/libctrc_rt.a", "the runtime library");
 }
 const char *driver_layer_dir(Arena *a, Diag *d) {
-    return own_dir(a, d, "share/ctrc/lib", "", "the layer library");
+    return own_dir(a, d, "share/ctrc/lib", "/dense.ctr", "the layer library");
 }
 
 /* ---- outputs ---- */
