@@ -211,6 +211,14 @@ bool emit_is_ew(const IrNode *n);
 void emit_strides(IrType t, IrType to, int64_t *out);
 
 /* ---- emit_tile.c: products ---- */
+/* What is done to the finished elements before they are stored: f(value, row, first column, lanes). Tiles are
+ * shared by products with equal keys, so f finds its operands at the addresses that the array `places` holds. */
+typedef struct {
+    Val (*f)(Emit *e, Val acc, Val row, Val col, int w, Val places, void *user);
+    void *user;
+    const char *key;
+    Val places;
+} EmitEpilogue;
 typedef struct {
     int64_t n, k;            /* columns of the result, length of the sums */
     Val a;                   /* element (i, l) at a[i * a_row + l * a_col] */
@@ -221,9 +229,7 @@ typedef struct {
     int64_t c_row;
     bool accumulate;
     Val row_base;            /* NULL, or what the epilogue's row numbers begin with */
-    /* applied to the finished elements before they are stored: NULL, or f(value, row i, first column, lanes) */
-    Val (*epilogue)(Emit *e, Val acc, Val row, Val col, int w, void *user);
-    void *user;
+    const EmitEpilogue *epilogue; /* NULL: none */
 } EmitGemm;
 /* Rows lo..hi-1 of C = A B, by register tiles on packed panels. */
 void emit_gemm(Emit *e, const EmitGemm *g, Val lo, Val hi);
@@ -232,8 +238,7 @@ int64_t emit_gemm_scratch(const PassTarget *t, int64_t n, int64_t k);
 typedef struct {
     int64_t k, n;
     Val x, g, c, rows;
-    Val (*epilogue)(Emit *e, Val acc, Val row, Val col, int w, void *user);
-    void *user;
+    const EmitEpilogue *epilogue;
 } EmitGradW;
 int64_t emit_grad_w_tiles(const PassTarget *t, int64_t k, int64_t n);
 int64_t emit_grad_w_scratch(const PassTarget *t, int64_t k, int64_t n);

@@ -40,6 +40,10 @@ static Val columns_of(Emit *e, const EmitGemm *g, int64_t *stride) {
     return e->scratch;
 }
 
+static Val finish(Emit *e, const EmitEpilogue *end, Val v, Val row, int64_t col) {
+    return end->f(e, v, row, emit_i64(e, col), 1, end->places, end->user);
+}
+
 void emit_narrow(Emit *e, const EmitGemm *g, Val lo, Val hi) {
     int64_t stride;
     Val columns = columns_of(e, g, &stride);
@@ -47,7 +51,7 @@ void emit_narrow(Emit *e, const EmitGemm *g, Val lo, Val hi) {
     Val a = emit_at(e, g->a, emit_scale(e, i.i, g->a_row)), c = emit_at(e, g->c, emit_scale(e, i.i, g->c_row));
     for (int64_t j = 0; j < g->n; j++) {
         Val v = dot(e, a, emit_at_const(e, columns, j * stride), g->k);
-        if (g->epilogue) v = g->epilogue(e, v, i.i, emit_i64(e, j), 1, g->user);
+        if (g->epilogue) v = finish(e, g->epilogue, v, i.i, j);
         emit_store(e, v, emit_at_const(e, c, j));
     }
     emit_end(e, &i);
@@ -80,7 +84,7 @@ static void grad_group(Emit *e, Val col, const EmitGroup *p, void *user) {
             for (int lane = 0; lane < p->w[i]; lane++) {
                 Val v = emit_take(e, emit_get(e, sum[j][i]), lane, 1);
                 Val row = emit_add(e, col, emit_i64(e, p->first[i] + lane));
-                if (g->epilogue) v = g->epilogue(e, v, row, emit_i64(e, j), 1, g->user);
+                if (g->epilogue) v = finish(e, g->epilogue, v, row, j);
                 emit_store(e, v, emit_at_const(e, emit_at(e, g->c, emit_scale(e, row, g->n)), j));
             }
 }

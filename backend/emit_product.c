@@ -7,6 +7,7 @@
  *
  * The schedule asks for tile or library; narrow and plain are taken where they fit, and library only serves
  * products with one matrix for all rows. */
+#include <stdlib.h>
 #include "backend/emit.h"
 
 const IrNode *emit_product_of(const IrNode *n) {
@@ -90,11 +91,15 @@ int64_t emit_product_scratch(const PassTarget *t, const IrNode *n) {
 
 /* ---- epilogues in registers ---- */
 
+enum { PLACES = 32 };
 typedef struct {
     const IrNode *product;
     IrType to;
     EmitBody body;
-    Val acc, row, col; /* where it is evaluated now */
+    const IrNode *leaf[PLACES]; /* what stands at each of the places */
+    int n_leaf;
+    EmitEpilogue end;
+    Val acc, row, col, places; /* where it is evaluated now */
 } Epilogue;
 
 /* Elements before (row, column 0) in a value of type t that repeats along the result. */
@@ -117,11 +122,13 @@ static Val row_offset(Emit *e, const Epilogue *p, IrType t, int64_t *inner) {
 
 static Val epilogue_leaf(Emit *e, const IrNode *n, int w, void *user) {
     Epilogue *p = user;
-    if (n == p->product) return p->acc;
     int64_t inner;
-    Val off = row_offset(e, p, n->type, &inner);
-    if (!inner) return emit_splat(e, emit_load_vec(e, emit_at(e, emit_base(e, n), off), 1), w);
-    return emit_load_vec(e, emit_at(e, emit_base(e, n), emit_add(e, off, p->col)), w);
+    int place = 0;
+    if (n == p->product) return p->acc;
+    while (place + 1 < p->n_leaf && p->leaf[place] != n) place++;
+    Val off = row_offset(e, p, n->type, &inner), base = emit_load_elem(e, e->ptr, p->places, emit_i64(e, place));
+    if (!inner) return emit_splat(e, emit_load_vec(e, emit_at(e, base, off), 1), w);
+    return emit_load_vec(e, emit_at(e, base, emit_add(e, off, p->col)), w);
 }
 
 static Val epilogue_index(Emit *e, const IrNode *n, int w, void *user) {
@@ -134,10 +141,76 @@ static Val epilogue_index(Emit *e, const IrNode *n, int w, void *user) {
     return emit_add(e, emit_splat(e, first, w), LLVMConstVector(lanes, (unsigned)w));
 }
 
-static Val epilogue(Emit *e, Val acc, Val row, Val col, int w, void *user) {
+static Val epilogue(Emit *e, Val acc, Val row, Val col, int w, Val places, void *user) {
     Epilogue *p = user;
-    p->acc = acc, p->row = row, p->col = col;
+    p->acc = acc, p->row = row, p->col = col, p->places = places;
     return emit_body_value(e, &p->body, w);
+}
+
+static int number_in(const IrBody *b, const IrNode *n) {
+    int i = 0;
+    while (i < b->n && b->nodes[i] != n) i++;
+    return i;
+}
+
+static bool read_by_ew(const IrBody *b, const IrNode *n) {
+    for (int i = 0; i < b->n; i++)
+        for (int k = 0; emit_is_ew(b->nodes[i]) && k < b->nodes[i]->n_in; k++)
+            if (b->nodes[i]->in[k] == n) return true;
+    return false;
+}
+
+static void key_attr(const IrAttr *a, FILE *out) {
+    if (a->kind == 'f') fprintf(out, " %a", a->f);
+    else if (a->kind == 'i' || a->kind == 'b') fprintf(out, " %lld", (long long)a->i);
+    for (int j = 0; a->kind == 'F' && j < a->flist.n; j++) fprintf(out, " %a", a->flist.v[j]);
+}
+
+/* A name for all that an epilogue's code depends on but its operands' addresses: ops, attributes, wiring, and
+ * how operands are walked. */
+static const char *key_of(Emit *e, const IrNode *fused, const IrNode *product) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out) abort();
+    int64_t s[NEST_DIMS];
+    for (int i = 0; i < fused->type.rank - 1; i++) fprintf(out, "%lld ", (long long)fused->type.dim[i]);
+    fputs(e->train ? "train" : "eval", out); /* dropout */
+    for (int i = 0; i < fused->body->n; i++) {
+        const IrNode *n = fused->body->nodes[i];
+        fprintf(out, "|%s", ir_ops[n->op].text);
+        if (emit_is_ew(n)) {
+            for (int k = 0; k < n->n_attrs; k++) key_attr(&n->attrs[k], out);
+            for (int k = 0; k < n->n_in; k++) fprintf(out, " %d", number_in(fused->body, n->in[k]));
+        }
+        if (n == product || (!emit_is_ew(n) && !read_by_ew(fused->body, n))) continue;
+        emit_strides(n->type, fused->type, s);
+        for (int k = 0; k <= fused->type.rank; k++) fprintf(out, ",%lld", (long long)s[k]);
+    }
+    fclose(out);
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a: a short name, the same in every compilation */
+    for (size_t i = 0; i < size; i++) hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
+    free(text);
+    return arena_printf(e->arena, "_%016llx", (unsigned long long)hash);
+}
+
+/* Stores the operands' addresses where tiles find them. */
+static void open_epilogue(Emit *e, Epilogue *p, const IrNode *fused) {
+    const IrNode *root = fused->body->nodes[fused->body->n - 1];
+    p->body = (EmitBody){root, p->product, true, epilogue_leaf, epilogue_index, p};
+    p->end = (EmitEpilogue){.f = epilogue, .user = p, .key = key_of(e, fused, p->product)};
+    p->end.places = emit_var(e, LLVMArrayType2(e->ptr, PLACES));
+    for (int i = 0; i < fused->body->n; i++) {
+        const IrNode *n = fused->body->nodes[i];
+        if (emit_is_ew(n) || n == p->product) continue;
+        if (p->n_leaf == PLACES) {
+            diag_error(e->p->diag, fused->span, NULL, "internal: an epilogue with more than %d operands", PLACES);
+            return;
+        }
+        Val at = emit_i64(e, p->n_leaf);
+        LLVMBuildStore(e->b, emit_base(e, n), LLVMBuildInBoundsGEP2(e->b, e->ptr, p->end.places, &at, 1, ""));
+        p->leaf[p->n_leaf++] = n;
+    }
 }
 
 /* Whether the body can be evaluated knowing only row and column of the result: a row's value along positions
@@ -239,7 +312,7 @@ static void matmul(Emit *e, Job *j) {
     g.b_row = p->tb ? 1 : ldy, g.b_col = p->tb ? ldy : 1;
     EmitChoice choice = emit_choice(&e->target, j->place);
     bool fold = j->in_registers && choice != PRODUCT_LIBRARY && has_epilogue(j->place, p->node);
-    if (fold) g.epilogue = epilogue, g.user = &j->epilogue;
+    if (fold) g.epilogue = &j->epilogue.end;
     if (choice == PRODUCT_LIBRARY) {
         library_rows(e, j, &g);
     } else if (p->merged) {
@@ -305,13 +378,14 @@ static void plain_grad(Emit *e, const EmitProduct *p, const EmitGradW *g) {
 }
 
 /* The epilogue on the rows of the result that this thread's tiles made: only where a tile is whole rows. */
-static void grad_epilogue(Emit *e, Job *j, const EmitGradW *g, int64_t rows_a_tile) {
+static void grad_epilogue(Emit *e, const EmitGradW *g, int64_t rows_a_tile) {
     Val lo = emit_scale(e, e->lo, rows_a_tile);
     Val hi = emit_min_i64(e, emit_scale(e, e->hi, rows_a_tile), emit_i64(e, g->k));
     EmitLoop i = emit_for(e, lo, hi, 1);
     EmitLoop col = emit_for(e, emit_i64(e, 0), emit_i64(e, g->n), 1);
     Val at = emit_at(e, emit_at(e, g->c, emit_scale(e, i.i, g->n)), col.i);
-    emit_store(e, epilogue(e, emit_load_vec(e, at, 1), i.i, col.i, 1, &j->epilogue), at);
+    const EmitEpilogue *end = g->epilogue;
+    emit_store(e, end->f(e, emit_load_vec(e, at, 1), i.i, col.i, 1, end->places, end->user), at);
     emit_end(e, &col);
     emit_end(e, &i);
 }
@@ -322,17 +396,17 @@ static void grad_w(Emit *e, Job *j) {
     EmitGradW g = {.k = p->k, .n = p->n, .x = emit_base(e, p->node->in[0]), .g = emit_base(e, p->node->in[1]),
                    .c = emit_base(e, j->place), .rows = emit_scale(e, emit_unit_count(e, fine), p->m)};
     bool more = has_epilogue(j->place, p->node);
-    if (more) g.epilogue = epilogue, g.user = &j->epilogue;
+    if (more) g.epilogue = &j->epilogue.end;
     switch (emit_choice(&e->target, j->place)) {
     case PRODUCT_TILE: emit_grad_w(e, &g, e->lo, e->hi); return;
     case PRODUCT_NARROW: emit_narrow_grad_w(e, &g, e->lo, e->hi); return;
     case PRODUCT_LIBRARY:
         library_grad(e, &g);
-        if (more) grad_epilogue(e, j, &g, LIBRARY_STRIP);
+        if (more) grad_epilogue(e, &g, LIBRARY_STRIP);
         return;
     case PRODUCT_PLAIN:
         plain_grad(e, p, &g);
-        if (more) grad_epilogue(e, j, &g, 1);
+        if (more) grad_epilogue(e, &g, 1);
         return;
     }
 }
@@ -347,7 +421,7 @@ static void product_kernel(Emit *e, const IrNode *place) {
             diag_error(e->p->diag, place->span, NULL, "internal: a product's epilogue changes its shape");
             return;
         }
-        j.epilogue.body = (EmitBody){root, product, true, epilogue_leaf, epilogue_index, &j.epilogue};
+        open_epilogue(e, &j.epilogue, place);
     }
     if (j.p.grad) grad_w(e, &j);
     else matmul(e, &j);

@@ -49,7 +49,7 @@ typedef struct {
     const EmitGemm *g;
     const Shape *s;
     int cols; /* of this tile: NR, or what is left in the last panel */
-    Val c, row0, col0;
+    Val c, c_row, row0, col0, places;
     Val row[16];
     Val sum[16][2]; /* variables */
 } Tile;
@@ -58,7 +58,7 @@ typedef struct {
 typedef struct { Tile *t; int r, half; } TileRow;
 
 static Val element(Emit *e, Tile *t, int r, int col) {
-    return emit_at_const(e, emit_at(e, t->c, emit_scale(e, t->row[r], t->g->c_row)), col);
+    return emit_at_const(e, emit_at(e, t->c, emit_mul(e, t->row[r], t->c_row)), col);
 }
 
 static void store_piece(Emit *e, int first, int w, void *user) {
@@ -66,8 +66,8 @@ static void store_piece(Emit *e, int first, int w, void *user) {
     Tile *t = p->t;
     Val v = emit_take(e, emit_get(e, t->sum[p->r][p->half]), first, w);
     int col = p->half * t->s->W + first;
-    if (t->g->epilogue)
-        v = t->g->epilogue(e, v, emit_add(e, t->row0, t->row[p->r]), emit_add(e, t->col0, emit_i64(e, col)), w, t->g->user);
+    const EmitEpilogue *end = t->g->epilogue;
+    v = end->f(e, v, emit_add(e, t->row0, t->row[p->r]), emit_add(e, t->col0, emit_i64(e, col)), w, t->places, end->user);
     emit_store(e, v, element(e, t, p->r, col));
 }
 
@@ -115,19 +115,26 @@ static void term(Emit *e, Tile *t, Val *a, Val b, Val l) {
     }
 }
 
-/* void tile(step, a, b, c, terms, rows, row0, col0, flags): `rows` (1..MR) rows of A from `a`, the panel b, to
- * c; row0 and col0 say where in the result that is. */
+/* void tile(step, a, b, c, a_row, c_row, terms, rows, row0, col0, flags, places): `rows` (1..MR) rows of A from
+ * `a`, the panel b, to c; row0 and col0 say where in the result that is. Shared by all products whose columns of
+ * A are as far apart and whose epilogue is the same. */
+enum { TILE_ARGS = 12 };
 static Val make_tile(Emit *e, const EmitGemm *g, const Shape *s, int cols) {
     enum { UNROLL = 4 };
-    LLVMTypeRef args[] = {e->ptr, e->ptr, e->ptr, e->ptr, e->i64, e->i64, e->i64, e->i64, e->i64};
-    EmitFn outer = emit_fn_open(e, "tile", args, 9);
-    Val f = e->fn, a = LLVMGetParam(f, 1), b = LLVMGetParam(f, 2), terms = LLVMGetParam(f, 4),
-        rows = LLVMGetParam(f, 5), flags = LLVMGetParam(f, 8), lhs[16];
-    Tile t = {.g = g, .s = s, .cols = cols, .c = LLVMGetParam(f, 3), .row0 = LLVMGetParam(f, 6), .col0 = LLVMGetParam(f, 7)};
+    LLVMTypeRef args[TILE_ARGS];
+    for (int i = 0; i < TILE_ARGS; i++) args[i] = i < 4 || i == 11 ? e->ptr : e->i64;
+    const char *key = g->epilogue ? g->epilogue->key : "";
+    EmitFn outer;
+    Val f, p[TILE_ARGS], lhs[16];
+    if (!emit_shared_open(e, arena_printf(e->arena, "tile_%d_%lld%s", cols, (long long)g->a_col, key), args, TILE_ARGS, &f, &outer))
+        return f;
+    for (unsigned i = 0; i < TILE_ARGS; i++) p[i] = LLVMGetParam(f, i);
+    Val a = p[1], b = p[2], terms = p[6], rows = p[7], flags = p[10];
+    Tile t = {.g = g, .s = s, .cols = cols, .c = p[3], .c_row = p[5], .row0 = p[8], .col0 = p[9], .places = p[11]};
     Val last_row = emit_sub(e, rows, emit_i64(e, 1));
     for (int r = 0; r < s->MR; r++) {
         t.row[r] = emit_min_i64(e, emit_i64(e, r), last_row);
-        lhs[r] = emit_at(e, a, emit_scale(e, t.row[r], g->a_row));
+        lhs[r] = emit_at(e, a, emit_mul(e, t.row[r], p[4]));
         for (int h = 0; h * s->W < cols; h++) {
             t.sum[r][h] = emit_var(e, emit_vec(e, s->W));
             emit_set(e, t.sum[r][h], emit_const(e, s->W, 0));
@@ -271,10 +278,6 @@ static void pack_group(Emit *e, const Plan *p, Val l0, Val terms, Val from, Val 
     }
 }
 
-static void call_tile(Emit *e, Val f, Val *args) {
-    LLVMBuildCall2(e->b, LLVMGlobalGetValueType(f), f, args, 9, "");
-}
-
 /* Where A's rows are: in place, or one packed strip. */
 typedef struct {
     Val a, c, terms, flags;
@@ -288,7 +291,10 @@ static void run_panel(Emit *e, const Plan *p, const Block *k, Val panel, Val col
     Val a = emit_at(e, k->a, emit_scale(e, i.i, p->g->a_row));
     Val c = emit_at(e, emit_at(e, k->c, emit_scale(e, i.i, p->g->c_row)), col);
     Val row = k->row ? emit_add(e, k->row, i.i) : i.i;
-    call_tile(e, f, (Val[]){e->step, a, panel, c, k->terms, rows, row, col, k->flags});
+    const EmitGemm *g = p->g;
+    Val places = g->epilogue ? g->epilogue->places : LLVMConstNull(e->ptr);
+    Val args[TILE_ARGS] = {e->step, a, panel, c, emit_i64(e, g->a_row), emit_i64(e, g->c_row), k->terms, rows, row, col, k->flags, places};
+    emit_shared_call(e, f, args, TILE_ARGS);
     emit_end(e, &i);
 }
 
@@ -375,7 +381,7 @@ static void pack_strip(Emit *e, const EmitGradW *g, const Shape *s, Val from, Va
 void emit_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi) {
     Shape s = grad_shape(&e->target, g->k, g->n);
     EmitGemm m = {.n = g->n, .k = 0, .a_row = 1, .a_col = s.MR, .b = g->g, .b_row = g->n, .b_col = 1,
-                  .c = g->c, .c_row = g->n, .epilogue = g->epilogue, .user = g->user};
+                  .c = g->c, .c_row = g->n, .epilogue = g->epilogue};
     Plan p = plan_of(e, &m, s);
     int64_t strips = div_up(g->k, s.MR);
     Val zero = emit_i64(e, 0), panels = emit_i64(e, p.whole + (p.tail > 0)), n_strips = emit_i64(e, strips);
