@@ -10,7 +10,7 @@ for m in wdl deepfm dlrm adult bank; do
     local name=$1; shift
     "$ctrc" models/$m.ctr $args "$@" -o "$work/$m" || fail "$m.ctr does not compile with $*"
     "$work/$m" train --data "$work/log" --no-shuffle --steps 20 --log "$work/$name.jsonl" --log-every 1 > /dev/null || fail "$m $*: training failed"
-    sed -n 's/.*"loss": *\([0-9.eE+-]*\).*/\1/p' "$work/$name.jsonl" > "$work/$name"
+    sed -n '/"epoch_end"/!s/.*"loss": *\([0-9.eE+-]*\).*/\1/p' "$work/$name.jsonl" > "$work/$name"
     [ "$(wc -l < "$work/$name")" = 20 ] || fail "$m $*: expected 20 losses, found $(wc -l < "$work/$name")"
   }
   losses all
@@ -20,4 +20,6 @@ for m in wdl deepfm dlrm adult bank; do
   }
   for p in $exact; do losses "$p" --disable="$p"; compare "$p"; done
   for o in O0 O1; do losses $o -$o; compare $o; done
+  losses other -D lr=0.002   # the comparison must be able to fail
+  ( compare other ) > /dev/null && fail "$m: another lr was not told apart"
 done
