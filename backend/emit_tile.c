@@ -1,5 +1,5 @@
-/* Products by register tiles. C = A B is cut into tiles of MR rows by two vectors of columns, whose sums stay in
- * registers over a block of at most KC terms; a panel of B, KC terms of two vectors, is packed once into scratch
+/* Products by register tiles. C = A B is cut into tiles of MR rows by NV vectors of columns, whose sums stay in
+ * registers over a block of at most KC terms; a panel of B, KC terms of NV vectors, is packed once into scratch
  * and stays in the first-level cache while all row tiles pass by it.
  *
  *     for a block of KC terms, for a group of panels that fit half the second-level cache
@@ -26,8 +26,10 @@ static int64_t at_least(int64_t a, int64_t least) { return a < least ? least : a
 static int64_t at_most(int64_t a, int64_t most) { return a > most ? most : a; }
 
 static Shape shape_of(const PassTarget *t, int64_t n, int64_t k) {
-    Shape s = {.W = t->vector_floats, .NR = 2 * t->vector_floats};
-    s.MR = t->vector_regs == 32 ? 12 : 6; /* 2 MR sums, two vectors of B, and one of A left over */
+    /* MR * NV sums, NV vectors of B and one of A fit the vector registers, and a pointer for each row of A the
+     * general ones: 6 x 2 of 16, 8 x 3 of 32 */
+    bool many = t->vector_regs >= 32;
+    Shape s = {.W = t->vector_floats, .MR = many ? 8 : 6, .NR = (many ? 3 : 2) * t->vector_floats};
     int64_t most = at_least(t->l1_bytes * 3 / 4 / (4 * s.NR), 64);
     int64_t blocks = div_up(k, most);
     s.kc = at_most(k, div_up(div_up(k, blocks), 8) * 8);
@@ -44,18 +46,19 @@ int64_t emit_gemm_scratch(const PassTarget *t, int64_t n, int64_t k) {
 /* ---- the tile ---- */
 
 enum { FIRST = 1, LAST = 2 }; /* flags of a block of terms */
+enum { MAX_MR = 8, MAX_NV = 3 };
 
 typedef struct {
     const EmitGemm *g;
     const Shape *s;
     int cols; /* of this tile: NR, or what is left in the last panel */
     Val c, c_row, row0, col0, places;
-    Val row[16];
-    Val sum[16][2]; /* variables */
+    Val row[MAX_MR];
+    Val sum[MAX_MR][MAX_NV]; /* variables */
 } Tile;
 
 /* Columns first..first+w-1 of one row, to or from memory. */
-typedef struct { Tile *t; int r, half; } TileRow;
+typedef struct { Tile *t; int r, v; } TileRow;
 
 static Val element(Emit *e, Tile *t, int r, int col) {
     return emit_at_const(e, emit_at(e, t->c, emit_mul(e, t->row[r], t->c_row)), col);
@@ -64,8 +67,8 @@ static Val element(Emit *e, Tile *t, int r, int col) {
 static void store_piece(Emit *e, int first, int w, void *user) {
     TileRow *p = user;
     Tile *t = p->t;
-    Val v = emit_take(e, emit_get(e, t->sum[p->r][p->half]), first, w);
-    int col = p->half * t->s->W + first;
+    Val v = emit_take(e, emit_get(e, t->sum[p->r][p->v]), first, w);
+    int col = p->v * t->s->W + first;
     const EmitEpilogue *end = t->g->epilogue;
     v = end->f(e, v, emit_add(e, t->row0, t->row[p->r]), emit_add(e, t->col0, emit_i64(e, col)), w, t->places, end->user);
     emit_store(e, v, element(e, t, p->r, col));
@@ -73,14 +76,14 @@ static void store_piece(Emit *e, int first, int w, void *user) {
 
 static void store_raw_piece(Emit *e, int first, int w, void *user) {
     TileRow *p = user;
-    Val v = emit_take(e, emit_get(e, p->t->sum[p->r][p->half]), first, w);
-    emit_store(e, v, element(e, p->t, p->r, p->half * p->t->s->W + first));
+    Val v = emit_take(e, emit_get(e, p->t->sum[p->r][p->v]), first, w);
+    emit_store(e, v, element(e, p->t, p->r, p->v * p->t->s->W + first));
 }
 
 static void load_piece(Emit *e, int first, int w, void *user) {
     TileRow *p = user;
     int W = p->t->s->W;
-    Val v = emit_load_vec(e, element(e, p->t, p->r, p->half * W + first), w), var = p->t->sum[p->r][p->half];
+    Val v = emit_load_vec(e, element(e, p->t, p->r, p->v * W + first), w), var = p->t->sum[p->r][p->v];
     if (w == W) {
         emit_set(e, var, v);
         return;
@@ -93,25 +96,24 @@ static void load_piece(Emit *e, int first, int w, void *user) {
 
 static void each_piece(Emit *e, Tile *t, EmitPiece piece) {
     for (int r = 0; r < t->s->MR; r++)
-        for (int half = 0; half * t->s->W < t->cols; half++) {
-            TileRow p = {t, r, half};
-            emit_pieces(e, (int)at_most(t->cols - half * t->s->W, t->s->W), piece, &p);
+        for (int v = 0; v * t->s->W < t->cols; v++) {
+            TileRow p = {t, r, v};
+            emit_pieces(e, (int)at_most(t->cols - v * t->s->W, t->s->W), piece, &p);
         }
 }
 
 /* One term: a column of A times a row of the panel. */
 static void term(Emit *e, Tile *t, Val *a, Val b, Val l) {
-    int halves = t->cols > t->s->W ? 2 : 1;
-    Val panel = emit_at(e, b, emit_scale(e, l, t->s->NR)), rhs[2];
-    for (int h = 0; h < halves; h++) {
-        rhs[h] = emit_load_vec(e, emit_at_const(e, panel, h * t->s->W), t->s->W);
-        LLVMSetAlignment(rhs[h], 32);
+    int W = t->s->W, vectors = (t->cols + W - 1) / W;
+    Val panel = emit_at(e, b, emit_scale(e, l, t->s->NR)), rhs[MAX_NV], at = emit_scale(e, l, t->g->a_col);
+    for (int v = 0; v < vectors; v++) {
+        rhs[v] = emit_load_vec(e, emit_at_const(e, panel, v * W), W);
+        LLVMSetAlignment(rhs[v], 32);
     }
-    Val at = emit_scale(e, l, t->g->a_col);
     for (int r = 0; r < t->s->MR; r++) {
-        Val lhs = emit_splat(e, emit_load_vec(e, emit_at(e, a[r], at), 1), t->s->W);
-        for (int h = 0; h < halves; h++)
-            emit_set(e, t->sum[r][h], emit_fma(e, lhs, rhs[h], emit_get(e, t->sum[r][h])));
+        Val lhs = emit_splat(e, emit_load_vec(e, emit_at(e, a[r], at), 1), W);
+        for (int v = 0; v < vectors; v++)
+            emit_set(e, t->sum[r][v], emit_fma(e, lhs, rhs[v], emit_get(e, t->sum[r][v])));
     }
 }
 
@@ -125,7 +127,7 @@ static Val make_tile(Emit *e, const EmitGemm *g, const Shape *s, int cols) {
     for (int i = 0; i < TILE_ARGS; i++) args[i] = i < 4 || i == 11 ? e->ptr : e->i64;
     const char *key = g->epilogue ? g->epilogue->key : "";
     EmitFn outer;
-    Val f, p[TILE_ARGS], lhs[16];
+    Val f, p[TILE_ARGS], lhs[MAX_MR];
     if (!emit_shared_open(e, arena_printf(e->arena, "tile_%d_%lld%s", cols, (long long)g->a_col, key), args, TILE_ARGS, &f, &outer))
         return f;
     for (unsigned i = 0; i < TILE_ARGS; i++) p[i] = LLVMGetParam(f, i);
@@ -135,9 +137,9 @@ static Val make_tile(Emit *e, const EmitGemm *g, const Shape *s, int cols) {
     for (int r = 0; r < s->MR; r++) {
         t.row[r] = emit_min_i64(e, emit_i64(e, r), last_row);
         lhs[r] = emit_at(e, a, emit_mul(e, t.row[r], p[4]));
-        for (int h = 0; h * s->W < cols; h++) {
-            t.sum[r][h] = emit_var(e, emit_vec(e, s->W));
-            emit_set(e, t.sum[r][h], emit_const(e, s->W, 0));
+        for (int v = 0; v * s->W < cols; v++) {
+            t.sum[r][v] = emit_var(e, emit_vec(e, s->W));
+            emit_set(e, t.sum[r][v], emit_const(e, s->W, 0));
         }
     }
     Val started = emit_icmp(e, LLVMIntEQ, LLVMBuildAnd(e->b, flags, emit_i64(e, FIRST), ""), emit_i64(e, 0));

@@ -30,7 +30,7 @@ static EmitJit *open_jit(void (*fill)(EmitJit *j, int count), const EmitJitShape
     Diag *d = diag_new(j->arena, stderr);
     IrProgram *p = ir_program_new(j->arena, d);
     if (!emit_target(d, j->arena, "native", &j->target)) abort();
-    if (vector_floats) j->target.pass.vector_floats = vector_floats;
+    if (vector_floats) j->target.pass.vector_floats = vector_floats, j->target.pass.vector_regs = 2 * vector_floats;
     LLVMTargetMachineRef tm = emit_machine(d, &j->target, 2);
     LLVMOrcThreadSafeContextRef ts = LLVMOrcCreateNewThreadSafeContext();
     j->e = (Emit){.p = p, .arena = j->arena, .target = j->target.pass, .W = j->target.pass.vector_floats,
