@@ -162,10 +162,10 @@ static bool load(Interp *it, IrProgram *p, const char *dir) {
 /* ---- running ---- */
 
 /* The norm of each weight's gradient as its update gets it (l2 is in it, clipping isn't). */
-static void gradient_norms(const Interp *it, const IrProgram *p, json_t *out) {
-    const IrFunc *f = ir_func(p, "train");
-    for (int i = 0; i < f->body.n; i++) {
-        const IrNode *n = f->body.nodes[i];
+static void gradient_norms(const Interp *it, const IrProgram *p, const IrBody *b, json_t *out) {
+    for (int i = 0; i < b->n; i++) {
+        const IrNode *n = b->nodes[i];
+        if (n->body) gradient_norms(it, p, n->body, out);
         if (n->op != OP_UPDATE && n->op != OP_UPDATETOUCHED && n->op != OP_UPDATEROWS) continue;
         const InterpValue *g = interp_value(it, n->in[0]);
         double sum = 0;
@@ -193,7 +193,7 @@ static bool run(const Options *o, IrProgram *p, const RtModel *m, Interp *it, Rt
     for (uint64_t i = 0; i < o->steps && (got = step(it, r, bridge)) > 0; i++) {
         json_array_append_new(losses, isfinite(interp_loss(it)) ? json_real(interp_loss(it)) : json_null());
         if (!o->json) printf("%.17g\n", interp_loss(it));
-        if (i == 0 && o->grads) gradient_norms(it, p, grads);
+        if (i == 0 && o->grads) gradient_norms(it, p, &ir_func(p, "train")->body, grads);
     }
     bridge_free(bridge);
     return got >= 0;
