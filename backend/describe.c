@@ -2,7 +2,6 @@
  * that indexes an array comes from the program's own order or from backend_inputs, as in the emitter. */
 #include <inttypes.h>
 #include <jansson.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "backend/backend.h"
@@ -32,6 +31,18 @@ static json_t *text_n(Describe *d, const char *s, size_t n, Span at) {
 }
 
 static json_t *text(Describe *d, const char *s, Span at) { return text_n(d, s, s ? strlen(s) : 0, at); }
+
+/* A text that is only shown to people, such as a path: bytes that are not UTF-8 become question marks. */
+static json_t *shown(const char *s) {
+    json_t *v = s ? json_string(s) : json_null();
+    if (v) return v;
+    char *copy = strdup(s);
+    for (char *c = copy; c && *c; c++)
+        if (*c & 0x80) *c = '?';
+    v = json_string(copy ? copy : "");
+    free(copy);
+    return v;
+}
 
 /* One byte as a string of one character below U+0100; 0: none. */
 static json_t *byte(char c) {
@@ -323,7 +334,9 @@ static json_t *node_of(Describe *d, const IrNode *n) {
     set(o, "op", json_string(ir_ops[n->op].text));
     set(o, "name", text(d, n->name, n->span));
     if (n->span.line && n->span.file < g->n_files)
-        set(o, "at", json_sprintf("%s:%u:%u", g->files[n->span.file].path, n->span.line, n->span.col));
+        set(o, "at",
+            shown(arena_printf(d->p->arena, "%s:%u:%u", g->files[n->span.file].path, n->span.line,
+                               n->span.col)));
     else
         set(o, "at", json_null());
     set(o, "type", json_string(ir_type_text(d->p, n->type)));
@@ -479,7 +492,7 @@ static void head(Describe *d, json_t *o) {
     set_int(o, "abi", RT_ABI_VERSION);
     set(o, "ctrc", json_string(CTRC_VERSION));
     set(o, "model", text(d, p->name, (Span){0}));
-    set(o, "source", text(d, p->source, (Span){0}));
+    set(o, "source", shown(p->source));
     set(o, "digest", digest(p->digest));
     set(o, "march", json_string(d->march));
     set_int(o, "batch", p->batch);
@@ -489,7 +502,7 @@ static void head(Describe *d, json_t *o) {
     set_int(o, "seed", p->seed);
     for (int i = 0; i < p->n_params; i++) {
         const IrParam *a = &p->params[i];
-        set(params, a->name, a->is_string ? text(d, a->str, (Span){0}) : json_real(a->num));
+        set(params, a->name, a->is_string ? shown(a->str) : json_real(a->num));
     }
     for (int i = 0; i < p->n_applied; i++) {
         json_array_append_new(passes, text(d, p->applied[i], (Span){0}));
