@@ -137,19 +137,20 @@ static EmitIf on_first_thread(Emit *e, const Driver *d) {
     return emit_if(e, emit_icmp(e, LLVMIntEQ, d->thread, emit_i64(e, 0)));
 }
 
-/* The thread's share of a node. Tiles are dealt from a thread that moves on with each node, so that nodes of
- * few tiles don't all fall to the same one; a tile's result doesn't depend on who makes it. */
+/* The thread's share of a node. Tiles are dealt from a thread that moves on with each node, and unique rows from
+ * one that their table decides (its nodes must agree), so that nodes of few blocks don't all fall to the same
+ * thread. A result doesn't depend on who makes it. */
 static void run_node(Emit *e, const Driver *d, const IrNode *n, Val kernel, int turn) {
     Val zero = emit_i64(e, 0), thread = d->thread, count;
     switch (n->plan.domain) {
     case DOM_ROWS:
         LLVMBuildCall2(e->b, kernel_type(e), kernel, (Val[]){e->step, d->rows_lo, d->rows_hi, d->scratch}, 4, "");
         return;
-    case DOM_UNIQ: count = emit_to_i64(e, emit_table(e, table_of(n), TABLE_n)); break;
-    case DOM_TILES:
-        if (turn) thread = LLVMBuildURem(e->b, emit_add(e, thread, emit_i64(e, turn)), d->threads, "");
-        count = emit_i64(e, emit_tiles(e, n));
+    case DOM_UNIQ:
+        turn = table_of(n);
+        count = emit_to_i64(e, emit_table(e, turn, TABLE_n));
         break;
+    case DOM_TILES: count = emit_i64(e, emit_tiles(e, n)); break;
     default: {
         EmitIf first = on_first_thread(e, d);
         LLVMBuildCall2(e->b, kernel_type(e), kernel, (Val[]){e->step, zero, emit_i64(e, emit_tiles(e, n)), d->scratch}, 4, "");
@@ -157,6 +158,7 @@ static void run_node(Emit *e, const Driver *d, const IrNode *n, Val kernel, int 
         return;
     }
     }
+    if (turn) thread = LLVMBuildURem(e->b, emit_add(e, thread, emit_i64(e, turn)), d->threads, "");
     Val f = run_share(e), block = emit_i64(e, n->plan.block > 0 ? n->plan.block : 1);
     LLVMBuildCall2(e->b, LLVMGlobalGetValueType(f), f, (Val[]){e->step, kernel, d->scratch, thread, d->threads, count, block}, 7, "");
 }

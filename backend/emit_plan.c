@@ -21,6 +21,19 @@ static IrLive finest(const IrNode *n) {
 
 static double times(const IrProgram *p, const IrNode *n) { return finest(n) >= LIVE_ROW ? (double)p->batch : 1; }
 
+static double elements(const IrProgram *p, const IrNode *n) {
+    double size = n->type.elem == TY_NONE ? 0 : (double)ir_type_size(n->type);
+    return n->type.live >= LIVE_ROW ? size * (double)p->batch : size;
+}
+
+/* Bytes of a step: operands once and the result once; of a table or a whole gradient only the rows at hand. */
+static double moved(const IrProgram *p, const IrNode *n) {
+    if (ir_ops[n->op].cls == CLASS_TAB) return ir_cost(p, n).bytes * times(p, n);
+    double sum = elements(p, n);
+    for (int i = 0; i < n->n_in; i++) sum += elements(p, n->in[i]);
+    return 4 * sum;
+}
+
 static const char *where(const IrProgram *p, const IrNode *n) {
     const Diag *d = p->diag;
     if (!n->span.line || n->span.file >= d->n_files) return "-";
@@ -46,13 +59,14 @@ static const char *op_text(const IrProgram *p, const IrNode *n) {
     return text;
 }
 
-/* "396x1024" of a product: inner size by columns */
+/* "396x1024" of a product: inner size by columns; of several rows each: "25x16x25 a row" */
 static const char *sizes(const IrProgram *p, const IrNode *n) {
     const IrNode *m = emit_product_of(n);
     if (!m) return n->type.elem == TY_F32 ? ir_type_text(p, n->type) : "-";
     EmitProduct s = emit_product(n, m);
     if (s.grad) return arena_printf(p->arena, "dW %" PRId64 "x%" PRId64, s.k, s.n);
-    return arena_printf(p->arena, "%" PRId64 "x%" PRId64 "x%" PRId64, s.m * s.many, s.k, s.n);
+    if (s.m * s.many == 1) return arena_printf(p->arena, "%" PRId64 "x%" PRId64, s.k, s.n);
+    return arena_printf(p->arena, "%" PRId64 "x%" PRId64 "x%" PRId64 " a row", s.m * s.many, s.k, s.n);
 }
 
 static const char *kernel(const PassTarget *t, const IrNode *n, const char **why) {
@@ -65,13 +79,12 @@ static const char *kernel(const PassTarget *t, const IrNode *n, const char **why
 }
 
 static void line(const IrProgram *p, const PassTarget *t, const IrNode *n, FILE *out) {
-    IrCost c = ir_cost(p, n);
     const char *why, *made = kernel(t, n, &why);
-    double often = times(p, n), flops = c.flops * often, bytes = c.bytes * often;
+    double flops = ir_cost(p, n).flops * times(p, n), bytes = moved(p, n);
     char domain[32];
     snprintf(domain, sizeof domain, "%s/%d", domains[n->plan.domain], n->plan.block);
-    fprintf(out, "%5d %5d  %-9s %-8s %9.3f %9.3f %7.1f  %-16s %-18s %-24s %s%s%s\n", n->id, n->plan.phase, domain, made,
-            flops / 1e6, bytes / 1e6, bytes > 0 ? flops / bytes : 0, place(p, n), where(p, n), sizes(p, n), op_text(p, n),
+    fprintf(out, "%5d %5d  %-9s %-8s %9.3f %9.3f %7.1f  %-16s %-20s %-20s %-20s%s%s\n", n->id, n->plan.phase, domain, made,
+            flops / 1e6, bytes / 1e6, bytes > 0 ? flops / bytes : 0, where(p, n), sizes(p, n), op_text(p, n), place(p, n),
             *why ? "  # " : "", why);
 }
 
@@ -88,15 +101,14 @@ static void function(const IrProgram *p, const PassTarget *t, const IrFunc *f, F
     double flops = 0, bytes = 0;
     int64_t scratch = 0;
     int kernels = 0, phases = 0;
-    fprintf(out, "func %s\n%5s %5s  %-9s %-8s %9s %9s %7s  %-16s %-18s %-24s %s\n", f->name, "node", "phase", "domain", "kernel",
-            "MFLOP", "MB", "FLOP/B", "place", "from", "size", "op");
+    fprintf(out, "func %s\n%5s %5s  %-9s %-8s %9s %9s %7s  %-16s %-20s %-20s %s\n", f->name, "node", "phase", "domain", "kernel",
+            "MFLOP", "MB", "FLOP/B", "from", "size", "op", "place");
     for (int i = 0; i < f->body.n; i++) {
         const IrNode *n = f->body.nodes[i];
         if (!runs(n)) continue;
-        IrCost c = ir_cost(p, n);
         int64_t need = emit_scratch(p, t, n);
         line(p, t, n, out);
-        flops += c.flops * times(p, n), bytes += c.bytes * times(p, n);
+        flops += ir_cost(p, n).flops * times(p, n), bytes += moved(p, n);
         scratch = need > scratch ? need : scratch;
         phases = n->plan.phase + 1 > phases ? n->plan.phase + 1 : phases;
         kernels++;

@@ -360,24 +360,44 @@ int64_t emit_grad_w_tiles(const PassTarget *t, int64_t k, int64_t n) {
     return div_up(k, s.MR) * div_up(div_up(n, s.NR), s.panels);
 }
 
+enum { STRIP_SLACK = 16 }; /* floats that packing a strip may write beyond it */
 int64_t emit_grad_w_scratch(const PassTarget *t, int64_t k, int64_t n) {
     Shape s = grad_shape(t, k, n);
-    return 4 * s.kc * (s.panels * s.NR + 16);
+    return 4 * (s.kc * (s.panels * s.NR + s.MR) + STRIP_SLACK);
 }
 
-/* Strip: columns i..i+rows-1 of x as [terms][MR]. */
-static void pack_strip(Emit *e, const EmitGradW *g, const Shape *s, Val from, Val to, Val terms, Val rows) {
+/* Six floats at once: a masked load reads no further, and the two lanes too many of the store are written over by
+ * the next term (or fall into the strip's slack). */
+static void copy_six(Emit *e, Val from, Val to) {
+    LLVMTypeRef types[] = {emit_vec(e, 8), e->ptr};
+    unsigned id = LLVMLookupIntrinsicID("llvm.masked.load", 16);
+    Val lanes[8];
+    for (int i = 0; i < 8; i++) lanes[i] = LLVMConstInt(e->i1, i < 6, 0);
+    Val f = LLVMGetIntrinsicDeclaration(e->mod, id, types, 2);
+    Val args[] = {from, emit_i32(e, 4), LLVMConstVector(lanes, 8), emit_const(e, 8, 0)};
+    emit_store(e, LLVMBuildCall2(e->b, LLVMGlobalGetValueType(f), f, args, 4, ""), to);
+}
+
+/* `rows` columns of x (MR, or what is left in the last strip) as [terms][MR]. */
+static void pack_columns(Emit *e, const EmitGradW *g, const Shape *s, Val from, Val to, Val terms, int rows) {
     EmitLoop l = emit_for(e, emit_i64(e, 0), terms, 1);
-    Val source = emit_at(e, from, emit_scale(e, l.i, g->k)), place = emit_at(e, to, emit_scale(e, l.i, s->MR));
-    EmitIf whole = emit_if(e, emit_icmp(e, LLVMIntEQ, rows, emit_i64(e, s->MR)));
-    Copy c = {source, place, s->MR};
-    emit_pieces(e, s->MR, copy_piece, &c);
-    emit_else(e, &whole);
-    EmitLoop r = emit_for(e, emit_i64(e, 0), rows, 1);
-    emit_store(e, emit_load_vec(e, emit_at(e, source, r.i), 1), emit_at(e, place, r.i));
-    emit_end(e, &r);
-    emit_fi(e, &whole);
+    Copy c = {emit_at(e, from, emit_scale(e, l.i, g->k)), emit_at(e, to, emit_scale(e, l.i, s->MR)), rows};
+    if (rows == 6) copy_six(e, c.from, c.to);
+    else emit_pieces(e, rows, copy_piece, &c);
     emit_end(e, &l);
+}
+
+static void pack_strip(Emit *e, const EmitGradW *g, const Shape *s, Val from, Val to, Val terms, Val rows) {
+    int left = (int)(g->k % s->MR);
+    if (!left) {
+        pack_columns(e, g, s, from, to, terms, s->MR);
+        return;
+    }
+    EmitIf whole = emit_if(e, emit_icmp(e, LLVMIntEQ, rows, emit_i64(e, s->MR)));
+    pack_columns(e, g, s, from, to, terms, s->MR);
+    emit_else(e, &whole);
+    pack_columns(e, g, s, from, to, terms, left);
+    emit_fi(e, &whole);
 }
 
 void emit_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi) {

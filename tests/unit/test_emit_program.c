@@ -136,7 +136,9 @@ static void test_plan(void **state) {
         assert_int_equal(lines, kernels + 2); /* name and heading */
         assert_non_null(strstr(at, arena_printf(arena, "  total: %d kernels in ", kernels)));
     }
-    assert_non_null(strstr(t.data, "matmul+add+relu  # at least a vector of columns"));
+    assert_non_null(strstr(t.data, " tile  "));
+    assert_non_null(strstr(t.data, " matmul+add+relu "));
+    assert_non_null(strstr(t.data, "  # at least a vector of columns"));
     assert_non_null(strstr(t.data, "adult.ctr:"));
     assert_non_null(strstr(t.data, "  memory: fixed "));
     free(t.data);
