@@ -360,10 +360,10 @@ int64_t emit_grad_w_tiles(const PassTarget *t, int64_t k, int64_t n) {
     return div_up(k, s.MR) * div_up(div_up(n, s.NR), s.panels);
 }
 
-enum { STRIP_SLACK = 16 }; /* floats that packing a strip may write beyond it */
+enum { STRIPS = 8, STRIP_SLACK = 16 }; /* strips packed at a time; floats that packing may write beyond one */
 int64_t emit_grad_w_scratch(const PassTarget *t, int64_t k, int64_t n) {
     Shape s = grad_shape(t, k, n);
-    return 4 * (s.kc * (s.panels * s.NR + s.MR) + STRIP_SLACK);
+    return 4 * (s.kc * s.panels * s.NR + STRIPS * (s.kc * s.MR + STRIP_SLACK));
 }
 
 /* Six floats at once: a masked load reads no further, and the two lanes too many of the store are written over by
@@ -378,26 +378,25 @@ static void copy_six(Emit *e, Val from, Val to) {
     emit_store(e, LLVMBuildCall2(e->b, LLVMGlobalGetValueType(f), f, args, 4, ""), to);
 }
 
-/* `rows` columns of x (MR, or what is left in the last strip) as [terms][MR]. */
-static void pack_columns(Emit *e, const EmitGradW *g, const Shape *s, Val from, Val to, Val terms, int rows) {
-    EmitLoop l = emit_for(e, emit_i64(e, 0), terms, 1);
-    Copy c = {emit_at(e, from, emit_scale(e, l.i, g->k)), emit_at(e, to, emit_scale(e, l.i, s->MR)), rows};
-    if (rows == 6) copy_six(e, c.from, c.to);
-    else emit_pieces(e, rows, copy_piece, &c);
-    emit_end(e, &l);
-}
-
-static void pack_strip(Emit *e, const EmitGradW *g, const Shape *s, Val from, Val to, Val terms, Val rows) {
+/* Strips s0..s1-1 of x, each as [terms][MR], one after another at `to`. A row of x is read along all of them, so
+ * each cache line once. */
+static void pack_strips(Emit *e, const EmitGradW *g, const Shape *s, Val from, Val to, Val terms, Val s0, Val s1) {
     int left = (int)(g->k % s->MR);
-    if (!left) {
-        pack_columns(e, g, s, from, to, terms, s->MR);
-        return;
+    int64_t whole = g->k / s->MR, size = s->kc * s->MR + STRIP_SLACK;
+    EmitLoop l = emit_for(e, emit_i64(e, 0), terms, 1);
+    Val row = emit_at(e, from, emit_scale(e, l.i, g->k)), place = emit_at(e, to, emit_scale(e, l.i, s->MR));
+    EmitLoop t = emit_for(e, s0, emit_min_i64(e, s1, emit_i64(e, whole)), 1);
+    Copy c = {emit_at(e, row, emit_scale(e, t.i, s->MR)), emit_at(e, place, emit_scale(e, emit_sub(e, t.i, s0), size)), s->MR};
+    if (s->MR == 6) copy_six(e, c.from, c.to);
+    else emit_pieces(e, s->MR, copy_piece, &c);
+    emit_end(e, &t);
+    if (left) {
+        EmitIf last = emit_if(e, emit_icmp(e, LLVMIntSGT, s1, emit_i64(e, whole)));
+        Copy rest = {emit_at_const(e, row, whole * s->MR), emit_at(e, place, emit_scale(e, emit_sub(e, emit_i64(e, whole), s0), size)), left};
+        emit_pieces(e, left, copy_piece, &rest);
+        emit_fi(e, &last);
     }
-    EmitIf whole = emit_if(e, emit_icmp(e, LLVMIntEQ, rows, emit_i64(e, s->MR)));
-    pack_columns(e, g, s, from, to, terms, s->MR);
-    emit_else(e, &whole);
-    pack_columns(e, g, s, from, to, terms, left);
-    emit_fi(e, &whole);
+    emit_end(e, &l);
 }
 
 void emit_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi) {
@@ -407,24 +406,27 @@ void emit_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi) {
     Plan p = plan_of(e, &m, s);
     int64_t strips = div_up(g->k, s.MR);
     Val zero = emit_i64(e, 0), panels = emit_i64(e, p.whole + (p.tail > 0)), n_strips = emit_i64(e, strips);
-    Val strip = emit_at_const(e, e->scratch, s.kc * s.panels * s.NR);
+    Val strips_at = emit_at_const(e, e->scratch, s.kc * s.panels * s.NR);
     EmitLoop l = emit_for(e, zero, emit_select(e, emit_icmp(e, LLVMIntSGT, g->rows, zero), g->rows, emit_i64(e, 1)), s.kc);
     Val end = emit_min_i64(e, emit_add(e, l.i, emit_i64(e, s.kc)), g->rows);
-    Block k = {.a = strip, .terms = emit_sub(e, end, l.i), .flags = block_flags(e, l.i, end, g->rows, false)};
+    Block k = {.terms = emit_sub(e, end, l.i), .flags = block_flags(e, l.i, end, g->rows, false)};
     EmitLoop group = emit_for(e, emit_udiv(e, lo, n_strips), emit_udiv(e, emit_add(e, hi, emit_i64(e, strips - 1)), n_strips), 1);
     Val from = emit_scale(e, group.i, s.panels), before = emit_scale(e, group.i, strips);
     Val to = emit_min_i64(e, emit_add(e, from, emit_i64(e, s.panels)), panels);
     pack_group(e, &p, l.i, k.terms, from, to);
     Val s0 = emit_sub(e, lo, before), s1 = emit_min_i64(e, emit_sub(e, hi, before), n_strips);
     s0 = emit_select(e, emit_icmp(e, LLVMIntSGT, s0, zero), s0, zero);
-    EmitLoop i = emit_for(e, s0, s1, 1);
+    EmitLoop few = emit_for(e, s0, s1, STRIPS);
+    Val some = emit_min_i64(e, emit_add(e, few.i, emit_i64(e, STRIPS)), s1);
+    pack_strips(e, g, &s, emit_at(e, g->x, emit_scale(e, l.i, g->k)), strips_at, k.terms, few.i, some);
+    EmitLoop i = emit_for(e, few.i, some, 1);
     Val row = emit_scale(e, i.i, s.MR), rows = emit_min_i64(e, emit_i64(e, s.MR), emit_sub(e, emit_i64(e, g->k), row));
-    Val x = emit_at(e, emit_at(e, g->x, emit_scale(e, l.i, g->k)), row);
-    pack_strip(e, g, &s, x, strip, k.terms, rows);
+    k.a = emit_at(e, strips_at, emit_scale(e, emit_sub(e, i.i, few.i), s.kc * s.MR + STRIP_SLACK));
     k.row = row;
     k.c = emit_at(e, g->c, emit_scale(e, row, g->n));
     run_group(e, &p, &k, from, to, zero, rows);
     emit_end(e, &i);
+    emit_end(e, &few);
     emit_end(e, &group);
     emit_end(e, &l);
 }
