@@ -1,5 +1,5 @@
-/* A program's module: a kernel for each node, and a driver for each function that hands threads their share of
- * each kernel's work, phase by phase. */
+/* A program's module: a kernel for each node, and a driver for each function that hands threads their share
+ * of each kernel's work, phase by phase. */
 #include <string.h>
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Error.h>
@@ -54,7 +54,9 @@ static void emit_node(Emit *e, const IrNode *n) {
 #define NODE_READ(ID)
 #define NODE_ROOT(ID)
 #define NODE_KERNEL(ID)                                                                                      \
-    case OP_##ID: emit_##ID(e, n); return;
+    case OP_##ID:                                                                                            \
+        emit_##ID(e, n);                                                                                     \
+        return;
 #define NODE_MOVE NODE_KERNEL
 #define NODE_RED NODE_KERNEL
 #define NODE_PROD NODE_KERNEL
@@ -76,7 +78,8 @@ static bool has_kernel(const IrNode *n) {
 
 static Val make_kernel(Emit *e, const IrNode *n) {
     LLVMTypeRef args[] = {e->ptr, e->i64, e->i64, e->ptr};
-    EmitFn outer = emit_fn_open(e, arena_printf(e->arena, "%s_k%d_%s", e->f->name, n->id, ir_ops[n->op].text), args, 4);
+    EmitFn outer =
+        emit_fn_open(e, arena_printf(e->arena, "%s_k%d_%s", e->f->name, n->id, ir_ops[n->op].text), args, 4);
     Val f = e->fn;
     e->lo = LLVMGetParam(f, 1), e->hi = LLVMGetParam(f, 2), e->scratch = LLVMGetParam(f, 3);
     emit_node(e, n);
@@ -110,7 +113,8 @@ static LLVMTypeRef kernel_type(Emit *e) {
     return LLVMFunctionType(e->none, args, 4, 0);
 }
 
-/* void run_share(step, kernel, scratch, thread, threads, count, block): the thread's share of a kernel's units */
+/* void run_share(step, kernel, scratch, thread, threads, count, block): the thread's share of a kernel's
+ * units */
 static Val run_share(Emit *e) {
     Val f, p[7], lo, hi;
     EmitFn outer;
@@ -137,14 +141,15 @@ static EmitIf on_first_thread(Emit *e, const Driver *d) {
     return emit_if(e, emit_icmp(e, LLVMIntEQ, d->thread, emit_i64(e, 0)));
 }
 
-/* The thread's share of a node. Tiles are dealt from a thread that moves on with each node, and unique rows from
- * one that their table decides (its nodes must agree), so that nodes of few blocks don't all fall to the same
- * thread. A result doesn't depend on who makes it. */
+/* The thread's share of a node. Tiles are dealt from a thread that moves on with each node, and unique rows
+ * from one that their table decides (its nodes must agree), so that nodes of few blocks don't all fall to the
+ * same thread. A result doesn't depend on who makes it. */
 static void run_node(Emit *e, const Driver *d, const IrNode *n, Val kernel, int turn) {
     Val zero = emit_i64(e, 0), thread = d->thread, count;
     switch (n->plan.domain) {
     case DOM_ROWS:
-        LLVMBuildCall2(e->b, kernel_type(e), kernel, (Val[]){e->step, d->rows_lo, d->rows_hi, d->scratch}, 4, "");
+        LLVMBuildCall2(e->b, kernel_type(e), kernel, (Val[]){e->step, d->rows_lo, d->rows_hi, d->scratch}, 4,
+                       "");
         return;
     case DOM_UNIQ:
         turn = table_of(n);
@@ -153,14 +158,16 @@ static void run_node(Emit *e, const Driver *d, const IrNode *n, Val kernel, int 
     case DOM_TILES: count = emit_i64(e, emit_tiles(e, n)); break;
     default: {
         EmitIf first = on_first_thread(e, d);
-        LLVMBuildCall2(e->b, kernel_type(e), kernel, (Val[]){e->step, zero, emit_i64(e, emit_tiles(e, n)), d->scratch}, 4, "");
+        LLVMBuildCall2(e->b, kernel_type(e), kernel,
+                       (Val[]){e->step, zero, emit_i64(e, emit_tiles(e, n)), d->scratch}, 4, "");
         emit_fi(e, &first);
         return;
     }
     }
     if (turn) thread = LLVMBuildURem(e->b, emit_add(e, thread, emit_i64(e, turn)), d->threads, "");
     Val f = run_share(e), block = emit_i64(e, n->plan.block > 0 ? n->plan.block : 1);
-    LLVMBuildCall2(e->b, LLVMGlobalGetValueType(f), f, (Val[]){e->step, kernel, d->scratch, thread, d->threads, count, block}, 7, "");
+    LLVMBuildCall2(e->b, LLVMGlobalGetValueType(f), f,
+                   (Val[]){e->step, kernel, d->scratch, thread, d->threads, count, block}, 7, "");
 }
 
 /* void check(step, thread, threads, op, live, axis, region, offset, elements): when all threads have made a
@@ -175,13 +182,17 @@ static Val check_function(Emit *e) {
     barrier(e);
     EmitIf first = emit_if(e, emit_icmp(e, LLVMIntEQ, p[1], emit_i32(e, 0)));
     emit_set(e, base, emit_at_bytes(e, emit_step(e, STEP_fixed), p[7]));
-    static const struct { IrRegionKind region; int arena, cap; } grown[] = {
-        {REGION_AXIS, STEP_axis_arena, STEP_axis_cap}, {REGION_UNIQ, STEP_uniq_arena, STEP_uniq_cap}};
+    static const struct {
+        IrRegionKind region;
+        int arena, cap;
+    } grown[] = {{REGION_AXIS, STEP_axis_arena, STEP_axis_cap},
+                 {REGION_UNIQ, STEP_uniq_arena, STEP_uniq_cap}};
     for (int i = 0; i < 2; i++) {
         EmitIf here = emit_if(e, emit_icmp(e, LLVMIntEQ, p[6], emit_i64(e, grown[i].region)));
         Val cap = emit_load_elem(e, e->i64, emit_step(e, grown[i].cap), p[5]);
         Val bytes = emit_mul(e, cap, emit_scale(e, p[7], 4));
-        emit_set(e, base, emit_at_bytes(e, emit_load_elem(e, e->ptr, emit_step(e, grown[i].arena), p[5]), bytes));
+        emit_set(e, base,
+                 emit_at_bytes(e, emit_load_elem(e, e->ptr, emit_step(e, grown[i].arena), p[5]), bytes));
         emit_fi(e, &here);
     }
     Val rows = emit_to_i64(e, emit_step(e, STEP_rows)), all = emit_i64(e, 1);
@@ -193,9 +204,11 @@ static Val check_function(Emit *e) {
     emit_fi(e, &pos);
     EmitIf uniq = emit_if(e, emit_icmp(e, LLVMIntEQ, p[4], emit_i64(e, LIVE_UNIQ)));
     Val table = LLVMBuildInBoundsGEP2(e->b, e->t_table, emit_step(e, STEP_tables), &p[5], 1, "");
-    emit_set(e, count, emit_to_i64(e, emit_load(e, e->i32, LLVMBuildStructGEP2(e->b, e->t_table, table, TABLE_n, ""))));
+    emit_set(e, count,
+             emit_to_i64(e, emit_load(e, e->i32, LLVMBuildStructGEP2(e->b, e->t_table, table, TABLE_n, ""))));
     emit_fi(e, &uniq);
-    emit_call(e, "rt_check", (Val[]){e->step, p[3], emit_get(e, base), emit_mul(e, emit_get(e, count), p[8])}, 4);
+    emit_call(e, "rt_check", (Val[]){e->step, p[3], emit_get(e, base), emit_mul(e, emit_get(e, count), p[8])},
+              4);
     emit_fi(e, &first);
     barrier(e);
     emit_fn_close(e, &outer);
@@ -205,8 +218,14 @@ static Val check_function(Emit *e) {
 static void check(Emit *e, const IrNode *n) {
     if (n->type.elem != TY_F32) return;
     Val f = check_function(e);
-    Val args[] = {e->step, LLVMGetParam(e->fn, 1), LLVMGetParam(e->fn, 2), emit_i32(e, n->id), emit_i64(e, n->type.live),
-                  emit_i64(e, n->type.axis), emit_i64(e, n->plan.region), emit_i64(e, n->plan.offset),
+    Val args[] = {e->step,
+                  LLVMGetParam(e->fn, 1),
+                  LLVMGetParam(e->fn, 2),
+                  emit_i32(e, n->id),
+                  emit_i64(e, n->type.live),
+                  emit_i64(e, n->type.axis),
+                  emit_i64(e, n->plan.region),
+                  emit_i64(e, n->plan.offset),
                   emit_i64(e, ir_type_size(n->type))};
     emit_shared_call(e, f, args, 9);
 }
@@ -317,13 +336,14 @@ void emit_open_module(Emit *e, LLVMTargetMachineRef tm, const EmitTarget *t) {
 }
 
 /* LLVM's own passes. Loops are in the shape that is wanted already, vectors and unrolling written out, so its
- * vectorisers stay out (that also keeps the order of sums as written) and what runs is the clean-up: registers
- * for local variables, what is loop-invariant out of loops, equal things once. Half the time of "default<O2>"
- * for the same speed. */
+ * vectorisers stay out (that also keeps the order of sums as written) and what runs is the clean-up:
+ * registers for local variables, what is loop-invariant out of loops, equal things once. Half the time of
+ * "default<O2>" for the same speed. */
 bool emit_optimise(IrProgram *p, LLVMModuleRef mod, LLVMTargetMachineRef tm, int level) {
     static const char *const passes[] = {
         "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>)",
-        "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(loop-rotate,licm<allowspeculation>),"
+        "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(loop-rotate,licm<"
+        "allowspeculation>),"
         "early-cse<memssa>,loop-unroll<O2>,instcombine<no-verify-fixpoint>,simplifycfg)"};
     LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
     LLVMErrorRef failed = LLVMRunPasses(mod, passes[level > 0], tm, o);
@@ -343,8 +363,9 @@ static bool verify(IrProgram *p, LLVMModuleRef mod) {
     return !bad;
 }
 
-LLVMModuleRef emit_module(IrProgram *p, LLVMContextRef cx, LLVMTargetMachineRef tm, const EmitTarget *t, int level,
-                          void (*model)(Emit *e, const EmitTarget *t, const char *march), const char *march) {
+LLVMModuleRef emit_module(IrProgram *p, LLVMContextRef cx, LLVMTargetMachineRef tm, const EmitTarget *t,
+                          int level, void (*model)(Emit *e, const EmitTarget *t, const char *march),
+                          const char *march) {
     Emit e = {.p = p, .arena = p->arena, .target = t->pass, .W = t->pass.vector_floats, .cx = cx};
     int errors = p->diag->errors;
     e.in = backend_inputs(p);

@@ -3,12 +3,13 @@
  * Each node becomes one kernel, an internal LLVM function
  *     void kernel(RtStep *step, i64 lo, i64 hi, char *scratch)
  * that computes units lo..hi-1 of the node's domain: rows (for a value along a list: the positions in those
- * rows), unique rows, or tiles. A driver function for each of train, eval, predict hands each thread its share
- * of blocks and sets barriers between phases.
+ * rows), unique rows, or tiles. A driver function for each of train, eval, predict hands each thread its
+ * share of blocks and sets barriers between phases.
  *
  * Bits never depend on the cut: an element is computed by the same operations in the same order whichever
  * unit range it falls into, so vector code and its scalar tail run the same instructions, nothing is
- * contracted or reassociated by LLVM (no fast-math flag is ever set), and fused multiply-adds are explicit. */
+ * contracted or reassociated by LLVM (no fast-math flag is ever set), and fused multiply-adds are explicit.
+ */
 #ifndef CTRC_BACKEND_EMIT_H
 #define CTRC_BACKEND_EMIT_H
 #include <llvm-c/Core.h>
@@ -21,10 +22,10 @@ typedef LLVMValueRef Val;
 typedef struct Emit {
     IrProgram *p;
     Arena *arena;
-    IrFunc *f;           /* the function being emitted */
+    IrFunc *f; /* the function being emitted */
     PassTarget target;
     BackendInputs in;
-    int W;               /* floats in a vector: target.vector_floats */
+    int W; /* floats in a vector: target.vector_floats */
     bool train;
     LLVMContextRef cx;
     LLVMModuleRef mod;
@@ -33,69 +34,78 @@ typedef struct Emit {
     LLVMTypeRef t_step, t_table, t_opt, t_blob, t_model;
     /* the kernel being emitted */
     Val fn, step, lo, hi, scratch;
-    const IrNode *region; /* FUSED node whose body is being emitted: ARG means its operand */
+    const IrNode *region;    /* FUSED node whose body is being emitted: ARG means its operand */
     LLVMBasicBlockRef entry; /* of the kernel: allocas and what is loaded once go here */
 } Emit;
 
 /* ---- emit_build.c: values ---- */
 Val emit_i64(Emit *e, int64_t v);
 Val emit_i32(Emit *e, int64_t v);
-LLVMTypeRef emit_vec(Emit *e, int w);                 /* float, or <w x float> */
-int emit_lanes(Val v);                                /* 1 for a scalar */
-Val emit_const(Emit *e, int w, double v);             /* v in every lane */
-Val emit_like(Emit *e, Val x, double v);              /* v, typed as x */
-Val emit_int_like(Emit *e, Val x, int64_t v);         /* v as i32, in as many lanes as x has */
+LLVMTypeRef emit_vec(Emit *e, int w);         /* float, or <w x float> */
+int emit_lanes(Val v);                        /* 1 for a scalar */
+Val emit_const(Emit *e, int w, double v);     /* v in every lane */
+Val emit_like(Emit *e, Val x, double v);      /* v, typed as x */
+Val emit_int_like(Emit *e, Val x, int64_t v); /* v as i32, in as many lanes as x has */
 Val emit_splat(Emit *e, Val scalar, int w);
-Val emit_add(Emit *e, Val a, Val b);                  /* integers */
+Val emit_add(Emit *e, Val a, Val b); /* integers */
 Val emit_sub(Emit *e, Val a, Val b);
 Val emit_mul(Emit *e, Val a, Val b);
-Val emit_scale(Emit *e, Val a, int64_t k);            /* a * k */
+Val emit_scale(Emit *e, Val a, int64_t k); /* a * k */
 Val emit_min_i64(Emit *e, Val a, Val b);
 Val emit_udiv(Emit *e, Val a, Val b);
 Val emit_fadd(Emit *e, Val a, Val b);
 Val emit_fsub(Emit *e, Val a, Val b);
 Val emit_fmul(Emit *e, Val a, Val b);
 Val emit_fdiv(Emit *e, Val a, Val b);
-Val emit_fma(Emit *e, Val a, Val b, Val c);           /* a * b + c, one rounding */
+Val emit_fma(Emit *e, Val a, Val b, Val c);                   /* a * b + c, one rounding */
 Val emit_intrinsic(Emit *e, const char *name, Val *x, int n); /* overloaded on the type of x[0] */
 Val emit_select(Emit *e, Val c, Val a, Val b);
 Val emit_fcmp(Emit *e, LLVMRealPredicate p, Val a, Val b);
 Val emit_icmp(Emit *e, LLVMIntPredicate p, Val a, Val b);
 Val emit_to_i64(Emit *e, Val u32);
 Val emit_to_f32(Emit *e, Val unsigned_int);
-Val emit_take(Emit *e, Val vec, int from, int w);     /* lanes from..from+w-1; a scalar if w is 1 */
-Val emit_join(Emit *e, Val a, Val b);                 /* lanes of a, then of b */
-Val emit_hsum(Emit *e, Val vec);                      /* halves added until one is left */
+Val emit_take(Emit *e, Val vec, int from, int w); /* lanes from..from+w-1; a scalar if w is 1 */
+Val emit_join(Emit *e, Val a, Val b);             /* lanes of a, then of b */
+Val emit_hsum(Emit *e, Val vec);                  /* halves added until one is left */
 Val emit_hmax(Emit *e, Val vec);
-Val emit_larger(Emit *e, Val a, Val b);               /* NaN if a is one */
+Val emit_larger(Emit *e, Val a, Val b); /* NaN if a is one */
 
 /* ---- emit_build.c: memory ---- */
-Val emit_at(Emit *e, Val base, Val floats);           /* base + floats, as float * */
+Val emit_at(Emit *e, Val base, Val floats); /* base + floats, as float * */
 Val emit_at_const(Emit *e, Val base, int64_t floats);
 Val emit_at_bytes(Emit *e, Val base, Val bytes);
 Val emit_load_vec(Emit *e, Val p, int w);
 void emit_store(Emit *e, Val v, Val p);
 Val emit_load(Emit *e, LLVMTypeRef t, Val p);
 Val emit_load_elem(Emit *e, LLVMTypeRef t, Val base, Val index); /* base[index] of type t */
-Val emit_var(Emit *e, LLVMTypeRef t);                 /* a local variable; becomes a register */
+Val emit_var(Emit *e, LLVMTypeRef t);                            /* a local variable; becomes a register */
 void emit_set(Emit *e, Val var, Val v);
 Val emit_get(Emit *e, Val var);
 Val emit_i32_table(Emit *e, const int64_t *v, int n); /* constant array of i32 */
 
 /* ---- emit_build.c: control ---- */
-typedef struct { LLVMBasicBlockRef head, exit; Val i, step; } EmitLoop;
+typedef struct {
+    LLVMBasicBlockRef head, exit;
+    Val i, step;
+} EmitLoop;
 /* for (i = lo; i < hi; i += step): code that follows is the body until emit_end. Signed i64. */
 EmitLoop emit_for(Emit *e, Val lo, Val hi, int64_t step);
 void emit_end(Emit *e, EmitLoop *l);
-typedef struct { LLVMBasicBlockRef other, after; bool has_else; } EmitIf;
+typedef struct {
+    LLVMBasicBlockRef other, after;
+    bool has_else;
+} EmitIf;
 EmitIf emit_if(Emit *e, Val cond);
 void emit_else(Emit *e, EmitIf *f);
 void emit_fi(Emit *e, EmitIf *f);
 
 /* ---- emit_build.c: functions ----
- * Opens an internal function whose first argument is the step, for code to follow; closing it goes back to the
- * one before. */
-typedef struct { Val fn, step, lo, hi, scratch; LLVMBasicBlockRef entry, block; } EmitFn;
+ * Opens an internal function whose first argument is the step, for code to follow; closing it goes back to
+ * the one before. */
+typedef struct {
+    Val fn, step, lo, hi, scratch;
+    LLVMBasicBlockRef entry, block;
+} EmitFn;
 EmitFn emit_fn_open(Emit *e, const char *name, LLVMTypeRef *args, int n);
 void emit_fn_close(Emit *e, const EmitFn *outer);
 /* A function that several kernels call, by its name, which must say all that it depends on. True: it is new,
@@ -115,10 +125,10 @@ enum { RT_STRUCT_OPT_STEP(EMIT_FIELD_) };
 #undef EMIT_FIELD_
 void emit_abi_types(Emit *e);
 void emit_abi_functions(Emit *e);
-Val emit_step_ptr(Emit *e, int field);                /* address of a field of *step */
-Val emit_step(Emit *e, int field);                    /* its value */
-Val emit_step_elem(Emit *e, int field, int index);    /* pointer that an array field holds at index */
-Val emit_table(Emit *e, int weight, int field);       /* field of step->tables[weight] */
+Val emit_step_ptr(Emit *e, int field);             /* address of a field of *step */
+Val emit_step(Emit *e, int field);                 /* its value */
+Val emit_step_elem(Emit *e, int field, int index); /* pointer that an array field holds at index */
+Val emit_table(Emit *e, int weight, int field);    /* field of step->tables[weight] */
 Val emit_opt(Emit *e, int weight, int field);
 Val emit_call(Emit *e, const char *name, Val *args, int n);
 
@@ -126,13 +136,13 @@ Val emit_call(Emit *e, const char *name, Val *args, int n);
 /* Base address of a whole value, loaded once in the kernel's entry. An ARG is the region's operand. */
 Val emit_base(Emit *e, const IrNode *n);
 const IrNode *emit_operand(const Emit *e, const IrNode *n, int i); /* n->in[i], through ARG */
-Val emit_offsets(Emit *e, int axis);                  /* u32 * */
-Val emit_offset(Emit *e, int axis, Val row);          /* i64: positions before the row */
+Val emit_offsets(Emit *e, int axis);                               /* u32 * */
+Val emit_offset(Emit *e, int axis, Val row);                       /* i64: positions before the row */
 /* The units of a type that the kernel's lo..hi covers: rows, positions, unique rows; 0..1 for a step. */
 void emit_units(Emit *e, IrType t, Val *lo, Val *hi);
 /* How many units of a type there are in the whole step. */
 Val emit_unit_count(Emit *e, IrType t);
-bool emit_coarser(IrLive a, IrLive b);                /* a value of live a repeats along one of live b */
+bool emit_coarser(IrLive a, IrLive b); /* a value of live a repeats along one of live b */
 
 /* ---- emit_nest.c: loops over elements ---- */
 enum { NEST_DIMS = IR_MAX_RANK + 2, NEST_REFS = 64 };
@@ -140,39 +150,42 @@ typedef struct {
     Val base;                  /* NULL: an index; its value is the element number itself */
     Val start;                 /* NULL or i64: elements before the first */
     int64_t stride[NEST_DIMS]; /* elements, by dimension */
-    int64_t row_size;          /* not 0: a row's value that repeats along its positions, of that many elements */
-    Val at, hoisted;           /* while emitting: element offset, or the value if the inner stride is 0 */
+    int64_t row_size; /* not 0: a row's value that repeats along its positions, of that many elements */
+    Val at, hoisted;  /* while emitting: element offset, or the value if the inner stride is 0 */
 } NestRef;
 typedef struct EmitNest EmitNest;
 struct EmitNest {
-    int n;                     /* dimensions, the outermost first */
-    int64_t dim[NEST_DIMS];    /* dim[0] is ignored if lo is given */
-    Val lo, hi;                /* range of dimension 0; NULL: 0..dim[0] */
+    int n;                  /* dimensions, the outermost first */
+    int64_t dim[NEST_DIMS]; /* dim[0] is ignored if lo is given */
+    Val lo, hi;             /* range of dimension 0; NULL: 0..dim[0] */
     int n_ref;
     NestRef ref[NEST_REFS];
-    int max_w;                 /* widest vector to use, 0: the target's */
+    int max_w; /* widest vector to use, 0: the target's */
     void (*body)(Emit *e, EmitNest *n, int w, void *user);
     void *user;
 };
 /* Joins dimensions that all refs walk as one. */
 void emit_nest_merge(Emit *e, EmitNest *n);
 void emit_nest(Emit *e, EmitNest *n);
-/* Dimension 0 counts the units of t that the kernel's lo..hi covers; rows are walked where a ref has row_size. */
+/* Dimension 0 counts the units of t that the kernel's lo..hi covers; rows are walked where a ref has
+ * row_size. */
 void emit_nest_units(Emit *e, EmitNest *n, IrType t);
 /* A ref to n's value for a nest over the units and dimensions of `to`. */
 NestRef emit_ref(Emit *e, const IrNode *n, IrType to);
 Val emit_ref_load(Emit *e, EmitNest *n, int ref, int w);
 void emit_ref_store(Emit *e, EmitNest *n, int ref, Val v);
-Val emit_ref_index(Emit *e, EmitNest *n, int ref, int w); /* u32 in each lane */
-void emit_copy(Emit *e, EmitNest *n);                       /* ref 0 = ref 1 */
-void emit_copy_units(Emit *e, EmitNest *n, IrType t);       /* the same over units of t */
+Val emit_ref_index(Emit *e, EmitNest *n, int ref, int w);      /* u32 in each lane */
+void emit_copy(Emit *e, EmitNest *n);                          /* ref 0 = ref 1 */
+void emit_copy_units(Emit *e, EmitNest *n, IrType t);          /* the same over units of t */
 void emit_fill(Emit *e, Val base, Val from, Val to, double v); /* floats from..to-1 */
 /* Calls piece(first, w) for constant widths that make up n lanes: whole vectors, then 8, 4, 2, 1. */
 typedef void (*EmitPiece)(Emit *e, int first, int w, void *user);
 void emit_pieces(Emit *e, int n, EmitPiece piece, void *user);
 /* Calls body with up to GROUP_PIECES pieces at a time, at columns col + first[i], that make up `columns`. */
 enum { GROUP_PIECES = 8 };
-typedef struct { int n, first[GROUP_PIECES], w[GROUP_PIECES]; } EmitGroup;
+typedef struct {
+    int n, first[GROUP_PIECES], w[GROUP_PIECES];
+} EmitGroup;
 typedef void (*EmitGroupBody)(Emit *e, Val col, const EmitGroup *g, void *user);
 void emit_groups(Emit *e, int64_t columns, EmitGroupBody body, void *user);
 /* Tiles lo..hi-1 of TILE_COLUMNS columns each: body with the pieces of each. */
@@ -193,8 +206,9 @@ Val emit_abs(Emit *e, Val x);
 
 /* ---- emit_ew.c ---- */
 typedef Val (*EmitLeaf)(Emit *e, const IrNode *n, int w, void *user);
-/* An elementwise expression: from root down to the leaves, which are all nodes that aren't elementwise, `stop`,
- * and, unless `whole`, everything but root. `leaf` gives a leaf's value, `index` a dropout's element numbers. */
+/* An elementwise expression: from root down to the leaves, which are all nodes that aren't elementwise,
+ * `stop`, and, unless `whole`, everything but root. `leaf` gives a leaf's value, `index` a dropout's element
+ * numbers. */
 typedef struct {
     const IrNode *root, *stop;
     bool whole;
@@ -204,7 +218,8 @@ typedef struct {
 Val emit_body_value(Emit *e, const EmitBody *b, int w); /* w lanes at one place */
 int64_t emit_ew_tiles(Emit *e, const IrNode *n);
 void emit_ew_kernel(Emit *e, const IrNode *n);
-/* The elementwise nodes of a region's body after `first`, on `first`'s value, which stands in the region's place. */
+/* The elementwise nodes of a region's body after `first`, on `first`'s value, which stands in the region's
+ * place. */
 void emit_ew_epilogue(Emit *e, const IrNode *fused, const IrNode *first);
 bool emit_is_ew(const IrNode *n);
 /* Strides of a value of type t along the dimensions of a result of type `to`; dimension 0 counts units. */
@@ -212,7 +227,8 @@ void emit_strides(IrType t, IrType to, int64_t *out);
 
 /* ---- emit_tile.c: products ---- */
 /* What is done to the finished elements before they are stored: f(value, row, first column, lanes). Tiles are
- * shared by products with equal keys, so f finds its operands at the addresses that the array `places` holds. */
+ * shared by products with equal keys, so f finds its operands at the addresses that the array `places` holds.
+ */
 typedef struct {
     Val (*f)(Emit *e, Val acc, Val row, Val col, int w, Val places, void *user);
     void *user;
@@ -220,15 +236,15 @@ typedef struct {
     Val places;
 } EmitEpilogue;
 typedef struct {
-    int64_t n, k;            /* columns of the result, length of the sums */
-    Val a;                   /* element (i, l) at a[i * a_row + l * a_col] */
+    int64_t n, k; /* columns of the result, length of the sums */
+    Val a;        /* element (i, l) at a[i * a_row + l * a_col] */
     int64_t a_row, a_col;
-    Val b;                   /* element (l, j) at b[l * b_row + j * b_col] */
+    Val b; /* element (l, j) at b[l * b_row + j * b_col] */
     int64_t b_row, b_col;
-    Val c;                   /* element (i, j) at c[i * c_row + j] */
+    Val c; /* element (i, j) at c[i * c_row + j] */
     int64_t c_row;
     bool accumulate;
-    Val row_base;            /* NULL, or what the epilogue's row numbers begin with */
+    Val row_base;                 /* NULL, or what the epilogue's row numbers begin with */
     const EmitEpilogue *epilogue; /* NULL: none */
 } EmitGemm;
 /* Rows lo..hi-1 of C = A B, by register tiles on packed panels. */
@@ -249,12 +265,12 @@ void emit_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi);
 const IrNode *emit_product_of(const IrNode *n);
 /* A product x @ y, or x^T g, in numbers: `many` products a unit of [m,k] by [k,n]. */
 typedef struct {
-    const IrNode *node;       /* MATMUL or MATMULGRADW */
+    const IrNode *node; /* MATMUL or MATMULGRADW */
     IrType x, y;
-    int64_t m, n, k, many;    /* for x^T g: k x n is the result, m the rows of a unit */
+    int64_t m, n, k, many; /* for x^T g: k x n is the result, m the rows of a unit */
     bool ta, tb;
-    bool merged;              /* y is shared and x not swapped: all rows of all units are one product */
-    bool grad;                /* x^T g */
+    bool merged; /* y is shared and x not swapped: all rows of all units are one product */
+    bool grad;   /* x^T g */
 } EmitProduct;
 EmitProduct emit_product(const IrNode *fused, const IrNode *product);
 typedef enum { PRODUCT_TILE, PRODUCT_LIBRARY, PRODUCT_NARROW, PRODUCT_PLAIN } EmitChoice;
@@ -307,9 +323,11 @@ LLVMTargetMachineRef emit_machine(Diag *d, const EmitTarget *t, int level);
 /* An empty module and a builder, types and declarations of the runtime; p and cx are set. */
 void emit_open_module(Emit *e, LLVMTargetMachineRef tm, const EmitTarget *t);
 bool emit_optimise(IrProgram *p, LLVMModuleRef mod, LLVMTargetMachineRef tm, int level);
-/* A module with the program's functions; with `model`, the constant ctrc_model too. NULL: error in p->diag. */
-LLVMModuleRef emit_module(IrProgram *p, LLVMContextRef cx, LLVMTargetMachineRef tm, const EmitTarget *t, int level,
-                          void (*model)(Emit *e, const EmitTarget *t, const char *march), const char *march);
+/* A module with the program's functions; with `model`, the constant ctrc_model too. NULL: error in p->diag.
+ */
+LLVMModuleRef emit_module(IrProgram *p, LLVMContextRef cx, LLVMTargetMachineRef tm, const EmitTarget *t,
+                          int level, void (*model)(Emit *e, const EmitTarget *t, const char *march),
+                          const char *march);
 void emit_model_constant(Emit *e, const EmitTarget *t, const char *march);
 
 #endif

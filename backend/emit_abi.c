@@ -1,9 +1,13 @@
-/* runtime/abi.def as LLVM types: the structs by their fields, the functions by the text of their arguments. */
+/* runtime/abi.def as LLVM types: the structs by their fields, the functions by the text of their arguments.
+ */
 #include <string.h>
 #include "backend/emit.h"
 
 static LLVMTypeRef type_by_name(Emit *e, const char *name, size_t n) {
-    const struct { const char *name; LLVMTypeRef type; } types[] = {
+    const struct {
+        const char *name;
+        LLVMTypeRef type;
+    } types[] = {
         {"ptr", e->ptr}, {"u8", e->i8},   {"u32", e->i32},   {"i32", e->i32},
         {"u64", e->i64}, {"f32", e->f32}, {"void", e->none},
     };
@@ -91,7 +95,9 @@ static Val struct_elem(Emit *e, int array_field, LLVMTypeRef type, int index, in
     return v;
 }
 
-Val emit_table(Emit *e, int weight, int field) { return struct_elem(e, STEP_tables, e->t_table, weight, field); }
+Val emit_table(Emit *e, int weight, int field) {
+    return struct_elem(e, STEP_tables, e->t_table, weight, field);
+}
 Val emit_opt(Emit *e, int weight, int field) { return struct_elem(e, STEP_opt, e->t_opt, weight, field); }
 
 Val emit_call(Emit *e, const char *name, Val *args, int n) {

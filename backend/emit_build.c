@@ -34,7 +34,9 @@ Val emit_splat(Emit *e, Val scalar, int w) {
 Val emit_add(Emit *e, Val a, Val b) { return LLVMBuildAdd(e->b, a, b, ""); }
 Val emit_sub(Emit *e, Val a, Val b) { return LLVMBuildSub(e->b, a, b, ""); }
 Val emit_mul(Emit *e, Val a, Val b) { return LLVMBuildMul(e->b, a, b, ""); }
-Val emit_scale(Emit *e, Val a, int64_t k) { return k == 1 ? a : LLVMBuildNSWMul(e->b, a, emit_i64(e, k), ""); }
+Val emit_scale(Emit *e, Val a, int64_t k) {
+    return k == 1 ? a : LLVMBuildNSWMul(e->b, a, emit_i64(e, k), "");
+}
 Val emit_udiv(Emit *e, Val a, Val b) { return LLVMBuildUDiv(e->b, a, b, ""); }
 Val emit_min_i64(Emit *e, Val a, Val b) {
     return LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, a, b, ""), a, b, "");
@@ -63,7 +65,8 @@ Val emit_take(Emit *e, Val vec, int from, int w) {
     if (w == 1) return LLVMBuildExtractElement(e->b, vec, emit_i32(e, from), "");
     Val mask[64];
     for (int i = 0; i < w; i++) mask[i] = emit_i32(e, from + i);
-    return LLVMBuildShuffleVector(e->b, vec, LLVMGetPoison(LLVMTypeOf(vec)), LLVMConstVector(mask, (unsigned)w), "");
+    return LLVMBuildShuffleVector(e->b, vec, LLVMGetPoison(LLVMTypeOf(vec)),
+                                  LLVMConstVector(mask, (unsigned)w), "");
 }
 
 Val emit_join(Emit *e, Val a, Val b) {
@@ -103,7 +106,9 @@ Val emit_at(Emit *e, Val base, Val floats) {
 Val emit_at_const(Emit *e, Val base, int64_t floats) {
     return floats ? emit_at(e, base, emit_i64(e, floats)) : base;
 }
-Val emit_at_bytes(Emit *e, Val base, Val bytes) { return LLVMBuildInBoundsGEP2(e->b, e->i8, base, &bytes, 1, ""); }
+Val emit_at_bytes(Emit *e, Val base, Val bytes) {
+    return LLVMBuildInBoundsGEP2(e->b, e->i8, base, &bytes, 1, "");
+}
 
 Val emit_load(Emit *e, LLVMTypeRef t, Val p) { return LLVMBuildLoad2(e->b, t, p, ""); }
 Val emit_load_elem(Emit *e, LLVMTypeRef t, Val base, Val index) {
@@ -119,8 +124,10 @@ void emit_store(Emit *e, Val v, Val p) { LLVMSetAlignment(LLVMBuildStore(e->b, v
 Val emit_var(Emit *e, LLVMTypeRef t) {
     LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b);
     Val first = LLVMGetFirstInstruction(e->entry);
-    if (first) LLVMPositionBuilderBefore(e->b, first);
-    else LLVMPositionBuilderAtEnd(e->b, e->entry);
+    if (first)
+        LLVMPositionBuilderBefore(e->b, first);
+    else
+        LLVMPositionBuilderAtEnd(e->b, e->entry);
     Val v = LLVMBuildAlloca(e->b, t, "");
     LLVMPositionBuilderAtEnd(e->b, here);
     return v;
@@ -201,8 +208,9 @@ EmitFn emit_fn_open(Emit *e, const char *name, LLVMTypeRef *args, int n) {
         Val f = e->fn;
         const char *width[] = {"prefer-vector-width", "min-legal-vector-width"};
         for (int i = 0; i < 2; i++)
-            LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex,
-                                    LLVMCreateStringAttribute(e->cx, width[i], (unsigned)strlen(width[i]), "512", 3));
+            LLVMAddAttributeAtIndex(
+                f, LLVMAttributeFunctionIndex,
+                LLVMCreateStringAttribute(e->cx, width[i], (unsigned)strlen(width[i]), "512", 3));
     }
     e->step = LLVMGetParam(e->fn, 0);
     e->entry = LLVMAppendBasicBlockInContext(e->cx, e->fn, "entry");

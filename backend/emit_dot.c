@@ -1,5 +1,6 @@
-/* --emit=dot: the graph for graphviz, one picture a function, clustered by the layer that each node came from.
- * Products are drawn as boxes, reads and updates of weights in colour, and reader-stage values dashed. */
+/* --emit=dot: the graph for graphviz, one picture a function, clustered by the layer that each node came
+ * from. Products are drawn as boxes, reads and updates of weights in colour, and reader-stage values dashed.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include "backend/backend.h"

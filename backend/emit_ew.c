@@ -29,7 +29,9 @@ EW1(ERF, emit_erf(e, x[0]))
 EW1(STOPGRAD, x[0])
 
 /* a where a `p` b holds, else b: with NaN on either side, b */
-static Val choose(Emit *e, LLVMRealPredicate p, Val a, Val b) { return emit_select(e, emit_fcmp(e, p, a, b), a, b); }
+static Val choose(Emit *e, LLVMRealPredicate p, Val a, Val b) {
+    return emit_select(e, emit_fcmp(e, p, a, b), a, b);
+}
 EW1(MAX2, choose(e, LLVMRealOGE, x[0], x[1]))
 EW1(MIN2, choose(e, LLVMRealOLE, x[0], x[1]))
 /* 0 > x ? 0 : x keeps NaN, so a broken value stays visible */
@@ -99,7 +101,8 @@ bool emit_is_ew(const IrNode *n) { return ir_ops[n->op].cls == CLASS_EW; }
 static Val ew_op(Emit *e, const IrNode *n, Val const *x) {
     switch (n->op) {
 #define EW_CASE_EW(ID)                                                                                       \
-    case OP_##ID: return emit_##ID(e, n, x);
+    case OP_##ID:                                                                                            \
+        return emit_##ID(e, n, x);
 #define EW_CASE_SRC(ID)
 #define EW_CASE_READ(ID)
 #define EW_CASE_TAB(ID)
@@ -156,7 +159,7 @@ Val emit_body_value(Emit *e, const EmitBody *b, int w) {
 
 typedef struct {
     EmitBody body;
-    EmitNest nest;            /* ref 0 the result, ref i + 1 leaf i */
+    EmitNest nest; /* ref 0 the result, ref i + 1 leaf i */
     const IrNode *leaf[NEST_REFS];
     bool is_index[NEST_REFS]; /* the leaf stands for a dropout's element numbers */
     int n_leaf;
@@ -190,7 +193,9 @@ void emit_strides(IrType t, IrType to, int64_t *out) {
     out[0] = t.live == to.live || (t.live == LIVE_ALWAYS && to.live == LIVE_STEP) ? size : 0;
 }
 
-static bool is_row_of_pos(const IrNode *n, IrType to) { return to.live == LIVE_POS && n->type.live == LIVE_ROW; }
+static bool is_row_of_pos(const IrNode *n, IrType to) {
+    return to.live == LIVE_POS && n->type.live == LIVE_ROW;
+}
 
 static int ref_of(const Loop *l, const IrNode *n, bool is_index) {
     for (int i = 0; i < l->n_leaf; i++)
@@ -251,7 +256,8 @@ static void run_loop(Emit *e, Loop *l, const IrNode *place) {
     IrType t = place->type;
     open_loop(e, l, t);
     if (l->n_leaf == NEST_REFS - 1) {
-        diag_error(e->p->diag, place->span, NULL, "internal: a region with more than %d operands", NEST_REFS - 2);
+        diag_error(e->p->diag, place->span, NULL, "internal: a region with more than %d operands",
+                   NEST_REFS - 2);
         return;
     }
     EmitNest *n = &l->nest;

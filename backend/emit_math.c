@@ -15,7 +15,9 @@ static LLVMTypeRef int_type(Emit *e, Val x) {
     return w == 1 ? e->i32 : LLVMVectorType(e->i32, (unsigned)w);
 }
 static Val to_bits(Emit *e, Val x) { return LLVMBuildBitCast(e->b, x, int_type(e, x), ""); }
-static Val from_bits(Emit *e, Val bits, Val like) { return LLVMBuildBitCast(e->b, bits, LLVMTypeOf(like), ""); }
+static Val from_bits(Emit *e, Val bits, Val like) {
+    return LLVMBuildBitCast(e->b, bits, LLVMTypeOf(like), "");
+}
 static Val int_to_float(Emit *e, Val i, Val like) { return LLVMBuildSIToFP(e->b, i, LLVMTypeOf(like), ""); }
 
 /* c[0] + c[1] x + …, by Horner's rule */
@@ -28,7 +30,9 @@ static Val poly(Emit *e, Val x, const double *c, int n) {
 
 Val emit_abs(Emit *e, Val x) { return emit_intrinsic(e, "llvm.fabs", &x, 1); }
 Val emit_sqrt(Emit *e, Val x) { return emit_intrinsic(e, "llvm.sqrt", &x, 1); }
-static Val copysign_of(Emit *e, Val size, Val sign) { return emit_intrinsic(e, "llvm.copysign", (Val[]){size, sign}, 2); }
+static Val copysign_of(Emit *e, Val size, Val sign) {
+    return emit_intrinsic(e, "llvm.copysign", (Val[]){size, sign}, 2);
+}
 
 /* 2^n as float, n in -126..127 */
 static Val power_of_two(Emit *e, Val n, Val like) {
@@ -59,17 +63,20 @@ Val emit_exp(Emit *e, Val x) {
 
 /* log x = n ln 2 + log(1 + f), 1 + f in [sqrt 1/2, sqrt 2) */
 Val emit_log(Emit *e, Val x) {
-    static const double c[] = {3.333331347e-01,  -2.500000894e-01, 2.000211924e-01,  -1.666799486e-01, 1.421954632e-01,
-                               -1.240559816e-01, 1.188821197e-01,  -1.167561561e-01, 6.746490300e-02};
+    static const double c[] = {3.333331347e-01,  -2.500000894e-01, 2.000211924e-01,
+                               -1.666799486e-01, 1.421954632e-01,  -1.240559816e-01,
+                               1.188821197e-01,  -1.167561561e-01, 6.746490300e-02};
     Val zero = emit_like(e, x, 0), inf = emit_like(e, x, INFINITY);
     Val tiny = emit_fcmp(e, LLVMRealOLT, x, emit_like(e, x, 0x1p-126));
     Val y = emit_select(e, tiny, emit_fmul(e, x, emit_like(e, x, 0x1p23)), x);
     Val bits = to_bits(e, y);
-    Val n = LLVMBuildAShr(e->b, emit_sub(e, bits, emit_int_like(e, x, 0x3f3504f3)), emit_int_like(e, x, 23), "");
+    Val n =
+        LLVMBuildAShr(e->b, emit_sub(e, bits, emit_int_like(e, x, 0x3f3504f3)), emit_int_like(e, x, 23), "");
     Val m = from_bits(e, emit_sub(e, bits, LLVMBuildShl(e->b, n, emit_int_like(e, x, 23), "")), x);
     n = emit_sub(e, n, emit_select(e, tiny, emit_int_like(e, x, 23), emit_int_like(e, x, 0)));
     Val nf = int_to_float(e, n, x), f = emit_fsub(e, m, emit_like(e, x, 1)), ff = emit_fmul(e, f, f);
-    Val r = emit_fma(e, emit_fmul(e, POLY(e, f, c), f), ff, emit_fmul(e, nf, emit_like(e, x, -2.12194440e-4)));
+    Val r =
+        emit_fma(e, emit_fmul(e, POLY(e, f, c), f), ff, emit_fmul(e, nf, emit_like(e, x, -2.12194440e-4)));
     r = emit_fma(e, ff, emit_like(e, x, -0.5), r);
     r = emit_fma(e, nf, emit_like(e, x, 0.693359375), emit_fadd(e, f, r)); /* n * 0.693359375 is exact */
     r = emit_select(e, emit_fcmp(e, LLVMRealOEQ, x, zero), emit_like(e, x, -INFINITY), r);
@@ -98,7 +105,8 @@ Val emit_sigmoid(Emit *e, Val x) {
 
 /* x + x^3 P(x^2) below 0.625, else 1 - 2 / (e^2|x| + 1) */
 Val emit_tanh(Emit *e, Val x) {
-    static const double c[] = {-3.333328366e-01, 1.333149076e-01, -5.374348536e-02, 2.065055445e-02, -5.717011169e-03};
+    static const double c[] = {-3.333328366e-01, 1.333149076e-01, -5.374348536e-02, 2.065055445e-02,
+                               -5.717011169e-03};
     Val a = emit_abs(e, x), one = emit_like(e, x, 1), xx = emit_fmul(e, x, x);
     Val near = emit_fma(e, emit_fmul(e, POLY(e, xx, c), xx), x, x);
     Val t = emit_exp(e, emit_fadd(e, a, a));
@@ -108,16 +116,17 @@ Val emit_tanh(Emit *e, Val x) {
 
 /* x + x P(x^2) below 0.93, else 1 - e^-(t + t Q(t)), t = |x| up to 4, where the result is 1 */
 Val emit_erf(Emit *e, Val x) {
-    static const double p[] = {1.283791661e-01,  -3.761263192e-01, 1.128368750e-01, -2.685894072e-02,
+    static const double p[] = {1.283791661e-01, -3.761263192e-01, 1.128368750e-01, -2.685894072e-02,
                                5.199906416e-03, -8.130009519e-04, 8.316764433e-05};
-    static const double q[] = {1.286485046e-01,  6.351512671e-01, 1.062369421e-01, -2.376212180e-02,
+    static const double q[] = {1.286485046e-01, 6.351512671e-01,  1.062369421e-01, -2.376212180e-02,
                                3.642488038e-03, -3.228113346e-04, 1.123208585e-05};
     Val a = emit_abs(e, x), xx = emit_fmul(e, x, x), four = emit_like(e, x, 4);
     Val near = emit_fma(e, POLY(e, xx, p), x, x);
     Val t = emit_select(e, emit_fcmp(e, LLVMRealOGT, a, four), four, a);
     Val power = LLVMBuildFNeg(e->b, emit_fma(e, POLY(e, t, q), t, t), "");
     Val far = emit_fsub(e, emit_like(e, x, 1), emit_exp(e, power));
-    return copysign_of(e, emit_select(e, emit_fcmp(e, LLVMRealOLT, a, emit_like(e, x, 0.9296875)), near, far), x);
+    return copysign_of(e, emit_select(e, emit_fcmp(e, LLVMRealOLT, a, emit_like(e, x, 0.9296875)), near, far),
+                       x);
 }
 
 Val emit_softplus(Emit *e, Val x) {

@@ -1,7 +1,10 @@
-/* Movement: copies with strides. Axes are split into what lies before (outer) and after (inner) the one named. */
+/* Movement: copies with strides. Axes are split into what lies before (outer) and after (inner) the one
+ * named. */
 #include "backend/emit.h"
 
-typedef struct { int64_t outer, size, inner; } Axis;
+typedef struct {
+    int64_t outer, size, inner;
+} Axis;
 static Axis axis_of(IrType t, int64_t axis) {
     Axis a = {1, t.dim[axis], 1};
     for (int i = 0; i < t.rank; i++) {
@@ -17,9 +20,7 @@ static int64_t unit_stride(IrType t, IrType to) {
 }
 
 /* A nest [unit, outer, chunk] of `to`, with nothing in it yet. */
-static EmitNest blocks(int64_t outer, int64_t chunk) {
-    return (EmitNest){.n = 3, .dim = {1, outer, chunk}};
-}
+static EmitNest blocks(int64_t outer, int64_t chunk) { return (EmitNest){.n = 3, .dim = {1, outer, chunk}}; }
 
 static NestRef block_ref(Emit *e, const IrNode *n, IrType to, int64_t outer_stride, int64_t start) {
     NestRef r = {.base = emit_at_const(e, emit_base(e, n), start)};
@@ -64,12 +65,14 @@ void emit_CONCAT(Emit *e, const IrNode *n) {
     emit_end(e, &unit);
 }
 
-/* void copy(step, to, from, to stride, from stride, lo, hi): a chunk of each unit, shared by all of one size */
+/* void copy(step, to, from, to stride, from stride, lo, hi): a chunk of each unit, shared by all of one size
+ */
 static Val copy_function(Emit *e, int64_t chunk) {
     LLVMTypeRef types[] = {e->ptr, e->ptr, e->ptr, e->i64, e->i64, e->i64, e->i64};
     Val f;
     EmitFn outer;
-    if (!emit_shared_open(e, arena_printf(e->arena, "copy_%lld", (long long)chunk), types, 7, &f, &outer)) return f;
+    if (!emit_shared_open(e, arena_printf(e->arena, "copy_%lld", (long long)chunk), types, 7, &f, &outer))
+        return f;
     EmitLoop u = emit_for(e, LLVMGetParam(f, 5), LLVMGetParam(f, 6), 1);
     EmitNest nest = {.n = 1, .dim = {chunk}, .n_ref = 2};
     for (unsigned k = 0; k < 2; k++) {
@@ -84,10 +87,18 @@ static Val copy_function(Emit *e, int64_t chunk) {
 
 void emit_SLICE(Emit *e, const IrNode *n) {
     Axis from = axis_of(n->in[0]->type, ir_attr_i(n, "axis")), to = axis_of(n->type, ir_attr_i(n, "axis"));
-    int64_t chunk = to.size * to.inner, all = from.size * from.inner, begin = ir_attr_i(n, "begin") * from.inner;
-    Val x = emit_at_const(e, emit_base(e, n->in[0]), begin), out = emit_base(e, n), f = copy_function(e, chunk), lo, hi;
+    int64_t chunk = to.size * to.inner, all = from.size * from.inner,
+            begin = ir_attr_i(n, "begin") * from.inner;
+    Val x = emit_at_const(e, emit_base(e, n->in[0]), begin), out = emit_base(e, n),
+        f = copy_function(e, chunk), lo, hi;
     emit_units(e, n->type, &lo, &hi); /* x lives as its slice does */
-    Val args[] = {e->step, out, x, emit_i64(e, chunk), emit_i64(e, all), emit_scale(e, lo, to.outer), emit_scale(e, hi, to.outer)};
+    Val args[] = {e->step,
+                  out,
+                  x,
+                  emit_i64(e, chunk),
+                  emit_i64(e, all),
+                  emit_scale(e, lo, to.outer),
+                  emit_scale(e, hi, to.outer)};
     emit_shared_call(e, f, args, 7);
 }
 
@@ -96,7 +107,8 @@ static void zero_body(Emit *e, EmitNest *n, int w, void *user) {
     emit_ref_store(e, n, 0, emit_const(e, w, 0));
 }
 
-static void zeros(Emit *e, const IrNode *n, int64_t outer, int64_t outer_stride, int64_t start, int64_t chunk) {
+static void zeros(Emit *e, const IrNode *n, int64_t outer, int64_t outer_stride, int64_t start,
+                  int64_t chunk) {
     if (!chunk) return;
     EmitNest nest = blocks(outer, chunk);
     nest.n_ref = 1;
@@ -107,7 +119,8 @@ static void zeros(Emit *e, const IrNode *n, int64_t outer, int64_t outer_stride,
 
 void emit_PAD(Emit *e, const IrNode *n) {
     Axis from = axis_of(n->in[0]->type, ir_attr_i(n, "axis")), to = axis_of(n->type, ir_attr_i(n, "axis"));
-    int64_t before = ir_attr_i(n, "before") * to.inner, chunk = from.size * from.inner, all = to.size * to.inner;
+    int64_t before = ir_attr_i(n, "before") * to.inner, chunk = from.size * from.inner,
+            all = to.size * to.inner;
     EmitNest nest = blocks(to.outer, chunk);
     nest.n_ref = 2;
     nest.ref[0] = block_ref(e, n, n->type, all, before);
@@ -119,8 +132,8 @@ void emit_PAD(Emit *e, const IrNode *n) {
 
 void emit_RESHAPE(Emit *e, const IrNode *n) {
     const IrNode *x = emit_operand(e, n, 0);
-    if (x->plan.region == n->plan.region && x->plan.offset == n->plan.offset && n->plan.region != REGION_NONE &&
-        n->plan.region != REGION_INPUT)
+    if (x->plan.region == n->plan.region && x->plan.offset == n->plan.offset &&
+        n->plan.region != REGION_NONE && n->plan.region != REGION_INPUT)
         return; /* planned onto its operand */
     EmitNest nest = blocks(1, ir_type_size(n->type));
     nest.n_ref = 2;
@@ -175,8 +188,10 @@ static void by_index(Emit *e, const IrNode *n, const Axis *from, const Axis *to,
     EmitNest nest = {.n = 1, .dim = {from->inner}, .n_ref = 2, .body = add_body};
     nest.ref[0] = (NestRef){.base = emit_at(e, dst, scatter ? at : along), .stride = {1}};
     nest.ref[1] = (NestRef){.base = emit_at(e, src, scatter ? along : at), .stride = {1}};
-    if (scatter) emit_nest(e, &nest);
-    else emit_copy(e, &nest);
+    if (scatter)
+        emit_nest(e, &nest);
+    else
+        emit_copy(e, &nest);
     emit_end(e, &j);
     emit_end(e, &o);
 }

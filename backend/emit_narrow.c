@@ -5,11 +5,14 @@
 
 int64_t emit_narrow_scratch(int64_t n, int64_t k) { return 4 * n * ((k + 15) / 16 * 16); }
 
-typedef struct { Val a, b, total; } Dot;
+typedef struct {
+    Val a, b, total;
+} Dot;
 
 static void dot_piece(Emit *e, int first, int w, void *user) {
     Dot *d = user;
-    Val x = emit_fmul(e, emit_load_vec(e, emit_at_const(e, d->a, first), w), emit_load_vec(e, emit_at_const(e, d->b, first), w));
+    Val x = emit_fmul(e, emit_load_vec(e, emit_at_const(e, d->a, first), w),
+                      emit_load_vec(e, emit_at_const(e, d->b, first), w));
     emit_set(e, d->total, emit_fadd(e, emit_get(e, d->total), emit_hsum(e, x)));
 }
 
@@ -48,7 +51,8 @@ void emit_narrow(Emit *e, const EmitGemm *g, Val lo, Val hi) {
     int64_t stride;
     Val columns = columns_of(e, g, &stride);
     EmitLoop i = emit_for(e, lo, hi, 1);
-    Val a = emit_at(e, g->a, emit_scale(e, i.i, g->a_row)), c = emit_at(e, g->c, emit_scale(e, i.i, g->c_row));
+    Val a = emit_at(e, g->a, emit_scale(e, i.i, g->a_row)),
+        c = emit_at(e, g->c, emit_scale(e, i.i, g->c_row));
     for (int64_t j = 0; j < g->n; j++) {
         Val v = dot(e, a, emit_at_const(e, columns, j * stride), g->k);
         if (g->epilogue) v = finish(e, g->epilogue, v, i.i, j);
@@ -59,7 +63,9 @@ void emit_narrow(Emit *e, const EmitGemm *g, Val lo, Val hi) {
 
 /* ---- weight gradients: C[k,n] = sum over rows of x[k] g[n], by columns of x ---- */
 
-typedef struct { const EmitGradW *g; } Grad;
+typedef struct {
+    const EmitGradW *g;
+} Grad;
 
 static void grad_group(Emit *e, Val col, const EmitGroup *p, void *user) {
     const EmitGradW *g = ((Grad *)user)->g;
@@ -70,7 +76,8 @@ static void grad_group(Emit *e, Val col, const EmitGroup *p, void *user) {
             emit_set(e, sum[j][i], emit_const(e, p->w[i], 0));
         }
     EmitLoop m = emit_for(e, emit_i64(e, 0), g->rows, 1);
-    Val x = emit_at(e, emit_at(e, g->x, emit_scale(e, m.i, g->k)), col), y = emit_at(e, g->g, emit_scale(e, m.i, g->n));
+    Val x = emit_at(e, emit_at(e, g->x, emit_scale(e, m.i, g->k)), col),
+        y = emit_at(e, g->g, emit_scale(e, m.i, g->n));
     for (int i = 0; i < p->n; i++) {
         Val v = emit_load_vec(e, emit_at_const(e, x, p->first[i]), p->w[i]);
         for (int j = 0; j < g->n; j++) {

@@ -1,6 +1,6 @@
-/* Batch normalisation in training. Statistics and their gradients are owned by columns (channels): a tile reads
- * all rows, in two passes for the variance. The row-wise halves first make what is the same for all rows of a
- * channel, in scratch. */
+/* Batch normalisation in training. Statistics and their gradients are owned by columns (channels): a tile
+ * reads all rows, in two passes for the variance. The row-wise halves first make what is the same for all
+ * rows of a channel, in scratch. */
 #include "backend/emit.h"
 
 /* BATCHNORM itself never reaches the backend: differentiate has replaced it. */
@@ -76,7 +76,8 @@ void emit_BNSTATS(Emit *e, const IrNode *n) {
 
 static bool coarse(IrType t) { return t.live == LIVE_ALWAYS || t.live == LIVE_STEP; }
 
-/* Loops over rows, the units in them and leading dimensions; g may be a row's for positions, or one for all. */
+/* Loops over rows, the units in them and leading dimensions; g may be a row's for positions, or one for all.
+ */
 static void grad_group(Emit *e, Val col, const EmitGroup *p, void *user) {
     const Columns *c = user;
     bool pos = c->t.live == LIVE_POS;
@@ -91,7 +92,8 @@ static void grad_group(Emit *e, Val col, const EmitGroup *p, void *user) {
     }
     EmitLoop row = emit_for(e, zero, emit_to_i64(e, emit_step(e, STEP_rows)), 1);
     Val next = emit_add(e, row.i, one);
-    EmitLoop unit = emit_for(e, pos ? emit_offset(e, c->t.axis, row.i) : row.i, pos ? emit_offset(e, c->t.axis, next) : next, 1);
+    EmitLoop unit = emit_for(e, pos ? emit_offset(e, c->t.axis, row.i) : row.i,
+                             pos ? emit_offset(e, c->t.axis, next) : next, 1);
     EmitLoop l = emit_for(e, zero, emit_i64(e, lead), 1);
     Val along = emit_scale(e, l.i, c->k), owner = c->tg.live == LIVE_POS ? unit.i : row.i;
     Val x = emit_at(e, emit_at(e, c->x, emit_add(e, emit_scale(e, unit.i, ir_type_size(c->t)), along)), col);
@@ -111,7 +113,8 @@ static void grad_group(Emit *e, Val col, const EmitGroup *p, void *user) {
         Val deviation = emit_load_vec(e, emit_at(e, emit_at_const(e, c->stats, c->k), at), p->w[i]);
         deviation = emit_sqrt(e, emit_fadd(e, deviation, emit_const(e, p->w[i], c->eps)));
         emit_store(e, emit_get(e, sum[i]), emit_at(e, c->out, at));
-        emit_store(e, emit_fdiv(e, emit_get(e, dot[i]), deviation), emit_at(e, emit_at_const(e, c->out, c->k), at));
+        emit_store(e, emit_fdiv(e, emit_get(e, dot[i]), deviation),
+                   emit_at(e, emit_at_const(e, c->out, c->k), at));
     }
 }
 
@@ -141,7 +144,10 @@ static EmitNest nest_like(Emit *e, const IrNode *n) {
     return nest;
 }
 
-typedef struct { double eps; Val count; } Channel;
+typedef struct {
+    double eps;
+    Val count;
+} Channel;
 
 static Val inverse_deviation(Emit *e, Val var, double eps) {
     return emit_fdiv(e, emit_like(e, var, 1), emit_sqrt(e, emit_fadd(e, var, emit_like(e, var, eps))));
@@ -150,10 +156,13 @@ static Val inverse_deviation(Emit *e, Val var, double eps) {
 /* scratch = gamma / sqrt(var + eps) */
 static void factor_body(Emit *e, EmitNest *n, int w, void *user) {
     Channel *c = user;
-    emit_ref_store(e, n, 0, emit_fmul(e, emit_ref_load(e, n, 1, w), inverse_deviation(e, emit_ref_load(e, n, 2, w), c->eps)));
+    emit_ref_store(
+        e, n, 0,
+        emit_fmul(e, emit_ref_load(e, n, 1, w), inverse_deviation(e, emit_ref_load(e, n, 2, w), c->eps)));
 }
 
-static EmitNest by_channels(Emit *e, const IrNode *n, int64_t k, void (*body)(Emit *, EmitNest *, int, void *), Channel *c) {
+static EmitNest by_channels(Emit *e, const IrNode *n, int64_t k,
+                            void (*body)(Emit *, EmitNest *, int, void *), Channel *c) {
     EmitNest f = {.n = 1, .dim = {k}, .n_ref = 3, .body = body, .user = c};
     f.ref[0] = (NestRef){.base = e->scratch, .stride = {1}};
     f.ref[1] = (NestRef){.base = emit_base(e, n->in[GAMMA]), .stride = {1}};
@@ -205,13 +214,15 @@ void emit_BNGRAD(Emit *e, const IrNode *n) {
     Channel c = {ir_attr_f(n, "eps"), count_of(e, all.rows)};
     EmitNest first = by_channels(e, n, k, grad_factors_body, &c);
     Val sums = emit_base(e, n->in[LAST]);
-    Val base[] = {sums, emit_at_const(e, sums, k), emit_at_const(e, e->scratch, row), emit_at_const(e, e->scratch, 2 * row)};
+    Val base[] = {sums, emit_at_const(e, sums, k), emit_at_const(e, e->scratch, row),
+                  emit_at_const(e, e->scratch, 2 * row)};
     for (int i = 0; i < 4; i++) first.ref[first.n_ref++] = (NestRef){.base = base[i], .stride = {1}};
     emit_nest(e, &first);
     EmitNest nest = nest_like(e, n);
     nest.body = grad_body;
     nest.ref[nest.n_ref++] = emit_ref(e, n->in[LAST + 1], n->type);
     nest.ref[nest.n_ref++] = by_channel(emit_base(e, n->in[STATS]), rank);
-    for (int i = 0; i < 3; i++) nest.ref[nest.n_ref++] = by_channel(emit_at_const(e, e->scratch, i * row), rank);
+    for (int i = 0; i < 3; i++)
+        nest.ref[nest.n_ref++] = by_channel(emit_at_const(e, e->scratch, i * row), rank);
     emit_nest_units(e, &nest, n->type);
 }

@@ -73,7 +73,8 @@ static bool put(IrProgram *p, const char *data, size_t n, FILE *out) {
     return false;
 }
 
-static bool put_module(IrProgram *p, LLVMModuleRef mod, LLVMTargetMachineRef tm, BackendEmit what, FILE *out) {
+static bool put_module(IrProgram *p, LLVMModuleRef mod, LLVMTargetMachineRef tm, BackendEmit what,
+                       FILE *out) {
     if (what == EMIT_LLVM) {
         char *text = LLVMPrintModuleToString(mod);
         bool ok = put(p, text, strlen(text), out);

@@ -1,5 +1,5 @@
-/* --emit=plan: every kernel of each function in the order in which it runs: where it comes from, its work, how
- * it is made and why, where its result stands; then totals and memory.
+/* --emit=plan: every kernel of each function in the order in which it runs: where it comes from, its work,
+ * how it is made and why, where its result stands; then totals and memory.
  *
  * Work is for a step of a whole batch. How long lists are and how many rows of a table differ is only known
  * when data comes, so a position and a unique row are counted once a row. */
@@ -19,14 +19,17 @@ static IrLive finest(const IrNode *n) {
     return live;
 }
 
-static double times(const IrProgram *p, const IrNode *n) { return finest(n) >= LIVE_ROW ? (double)p->batch : 1; }
+static double times(const IrProgram *p, const IrNode *n) {
+    return finest(n) >= LIVE_ROW ? (double)p->batch : 1;
+}
 
 static double elements(const IrProgram *p, const IrNode *n) {
     double size = n->type.elem == TY_NONE ? 0 : (double)ir_type_size(n->type);
     return n->type.live >= LIVE_ROW ? size * (double)p->batch : size;
 }
 
-/* Bytes of a step: operands once and the result once; of a table or a whole gradient only the rows at hand. */
+/* Bytes of a step: operands once and the result once; of a table or a whole gradient only the rows at hand.
+ */
 static double moved(const IrProgram *p, const IrNode *n) {
     if (ir_ops[n->op].cls == CLASS_TAB) return ir_cost(p, n).bytes * times(p, n);
     double sum = elements(p, n);
@@ -44,8 +47,10 @@ static const char *where(const IrProgram *p, const IrNode *n) {
 static const char *place(const IrProgram *p, const IrNode *n) {
     switch (n->plan.region) {
     case REGION_FIXED: return arena_printf(p->arena, "fixed+%" PRId64, n->plan.offset);
-    case REGION_AXIS: return arena_printf(p->arena, "~%s+%" PRId64, p->axes[n->type.axis].name, n->plan.offset);
-    case REGION_UNIQ: return arena_printf(p->arena, "@%s+%" PRId64, p->weights[n->type.axis].name, n->plan.offset);
+    case REGION_AXIS:
+        return arena_printf(p->arena, "~%s+%" PRId64, p->axes[n->type.axis].name, n->plan.offset);
+    case REGION_UNIQ:
+        return arena_printf(p->arena, "@%s+%" PRId64, p->weights[n->type.axis].name, n->plan.offset);
     default: return "-";
     }
 }
@@ -55,7 +60,8 @@ static const char *op_text(const IrProgram *p, const IrNode *n) {
     const char *text = "";
     for (int i = 0; i < n->body->n; i++)
         if (n->body->nodes[i]->op != OP_ARG && n->body->nodes[i]->op != OP_CONST)
-            text = arena_printf(p->arena, "%s%s%s", text, *text ? "+" : "", ir_ops[n->body->nodes[i]->op].text);
+            text =
+                arena_printf(p->arena, "%s%s%s", text, *text ? "+" : "", ir_ops[n->body->nodes[i]->op].text);
     return text;
 }
 
@@ -70,8 +76,10 @@ static const char *sizes(const IrProgram *p, const IrNode *n) {
 }
 
 static const char *kernel(const PassTarget *t, const IrNode *n, const char **why) {
-    static const char *const names[] = {
-        [PRODUCT_TILE] = "tile", [PRODUCT_LIBRARY] = "library", [PRODUCT_NARROW] = "narrow", [PRODUCT_PLAIN] = "plain"};
+    static const char *const names[] = {[PRODUCT_TILE] = "tile",
+                                        [PRODUCT_LIBRARY] = "library",
+                                        [PRODUCT_NARROW] = "narrow",
+                                        [PRODUCT_PLAIN] = "plain"};
     *why = "";
     if (!emit_product_of(n)) return "loop";
     *why = emit_choice_why(t, n);
@@ -83,17 +91,20 @@ static void line(const IrProgram *p, const PassTarget *t, const IrNode *n, FILE 
     double flops = ir_cost(p, n).flops * times(p, n), bytes = moved(p, n);
     char domain[32];
     snprintf(domain, sizeof domain, "%s/%d", domains[n->plan.domain], n->plan.block);
-    fprintf(out, "%5d %5d  %-9s %-8s %9.3f %9.3f %7.1f  %-16s %-20s %-20s %-20s%s%s\n", n->id, n->plan.phase, domain, made,
-            flops / 1e6, bytes / 1e6, bytes > 0 ? flops / bytes : 0, where(p, n), sizes(p, n), op_text(p, n), place(p, n),
-            *why ? "  # " : "", why);
+    fprintf(out, "%5d %5d  %-9s %-8s %9.3f %9.3f %7.1f  %-16s %-20s %-20s %-20s%s%s\n", n->id, n->plan.phase,
+            domain, made, flops / 1e6, bytes / 1e6, bytes > 0 ? flops / bytes : 0, where(p, n), sizes(p, n),
+            op_text(p, n), place(p, n), *why ? "  # " : "", why);
 }
 
 static void arenas(const IrProgram *p, const IrFunc *f, FILE *out) {
-    fprintf(out, "  memory: fixed %.1f KiB (at least %.1f live at once)", (double)f->fixed_bytes / 1024, (double)f->lower_bytes / 1024);
+    fprintf(out, "  memory: fixed %.1f KiB (at least %.1f live at once)", (double)f->fixed_bytes / 1024,
+            (double)f->lower_bytes / 1024);
     for (int i = 0; f->axis_elems && i < p->n_axes; i++)
-        if (f->axis_elems[i]) fprintf(out, ", ~%s %" PRId64 " B a position", p->axes[i].name, 4 * f->axis_elems[i]);
+        if (f->axis_elems[i])
+            fprintf(out, ", ~%s %" PRId64 " B a position", p->axes[i].name, 4 * f->axis_elems[i]);
     for (int i = 0; f->uniq_elems && i < p->n_weights; i++)
-        if (f->uniq_elems[i]) fprintf(out, ", @%s %" PRId64 " B a unique row", p->weights[i].name, 4 * f->uniq_elems[i]);
+        if (f->uniq_elems[i])
+            fprintf(out, ", @%s %" PRId64 " B a unique row", p->weights[i].name, 4 * f->uniq_elems[i]);
     fputc('\n', out);
 }
 
@@ -101,8 +112,8 @@ static void function(const IrProgram *p, const PassTarget *t, const IrFunc *f, F
     double flops = 0, bytes = 0;
     int64_t scratch = 0;
     int kernels = 0, phases = 0;
-    fprintf(out, "func %s\n%5s %5s  %-9s %-8s %9s %9s %7s  %-16s %-20s %-20s %s\n", f->name, "node", "phase", "domain", "kernel",
-            "MFLOP", "MB", "FLOP/B", "from", "size", "op", "place");
+    fprintf(out, "func %s\n%5s %5s  %-9s %-8s %9s %9s %7s  %-16s %-20s %-20s %s\n", f->name, "node", "phase",
+            "domain", "kernel", "MFLOP", "MB", "FLOP/B", "from", "size", "op", "place");
     for (int i = 0; i < f->body.n; i++) {
         const IrNode *n = f->body.nodes[i];
         if (!runs(n)) continue;
@@ -113,8 +124,8 @@ static void function(const IrProgram *p, const PassTarget *t, const IrFunc *f, F
         phases = n->plan.phase + 1 > phases ? n->plan.phase + 1 : phases;
         kernels++;
     }
-    fprintf(out, "  total: %d kernels in %d phases, %.1f MFLOP and %.1f MB a step of %" PRId64 " rows\n", kernels, phases,
-            flops / 1e6, bytes / 1e6, p->batch);
+    fprintf(out, "  total: %d kernels in %d phases, %.1f MFLOP and %.1f MB a step of %" PRId64 " rows\n",
+            kernels, phases, flops / 1e6, bytes / 1e6, p->batch);
     arenas(p, f, out);
     fprintf(out, "  scratch: %.1f KiB a thread\n\n", (double)scratch / 1024);
 }
@@ -131,7 +142,9 @@ void backend_emit_plan(IrProgram *p, FILE *out) {
     if (!emit_target(p->diag, p->arena, "native", &t)) return;
     double dense = 0, tables = 0;
     for (int i = 0; i < p->n_funcs; i++) function(p, &t.pass, p->funcs[i], out);
-    for (int i = 0; i < p->n_weights; i++) *(p->weights[i].sparse ? &tables : &dense) += weight_bytes(p, &p->weights[i]);
-    fprintf(out, "weights with optimizer slots: %.1f MiB dense, tables up to %.1f MiB, stored as rows are met\n",
+    for (int i = 0; i < p->n_weights; i++)
+        *(p->weights[i].sparse ? &tables : &dense) += weight_bytes(p, &p->weights[i]);
+    fprintf(out,
+            "weights with optimizer slots: %.1f MiB dense, tables up to %.1f MiB, stored as rows are met\n",
             dense / 1048576, tables / 1048576);
 }

@@ -2,8 +2,9 @@
  *
  *   tile     register tiles on packed panels (emit_tile.c), the epilogue in registers
  *   narrow   up to four columns: dot products (emit_narrow.c)
- *   library  rt_gemm on blocks of rows fixed by the schedule; the epilogue goes over the block in memory after
- *   plain    loops, for a weight gradient whose operands don't live equally often (a row's value by positions)
+ *   library  rt_gemm on blocks of rows fixed by the schedule; the epilogue goes over the block in memory
+ * after plain    loops, for a weight gradient whose operands don't live equally often (a row's value by
+ * positions)
  *
  * The schedule asks for tile or library; narrow and plain are taken where they fit, and library only serves
  * products with one matrix for all rows. */
@@ -45,7 +46,9 @@ EmitProduct emit_product(const IrNode *fused, const IrNode *n) {
     return p;
 }
 
-static bool same_units(IrType a, IrType b) { return a.live == b.live && (a.live != LIVE_POS || a.axis == b.axis); }
+static bool same_units(IrType a, IrType b) {
+    return a.live == b.live && (a.live != LIVE_POS || a.axis == b.axis);
+}
 
 EmitChoice emit_choice(const PassTarget *t, const IrNode *n) {
     EmitProduct p = emit_product(n, emit_product_of(n));
@@ -126,7 +129,8 @@ static Val epilogue_leaf(Emit *e, const IrNode *n, int w, void *user) {
     int place = 0;
     if (n == p->product) return p->acc;
     while (place + 1 < p->n_leaf && p->leaf[place] != n) place++;
-    Val off = row_offset(e, p, n->type, &inner), base = emit_load_elem(e, e->ptr, p->places, emit_i64(e, place));
+    Val off = row_offset(e, p, n->type, &inner),
+        base = emit_load_elem(e, e->ptr, p->places, emit_i64(e, place));
     if (!inner) return emit_splat(e, emit_load_vec(e, emit_at(e, base, off), 1), w);
     return emit_load_vec(e, emit_at(e, base, emit_add(e, off, p->col)), w);
 }
@@ -161,8 +165,10 @@ static bool read_by_ew(const IrBody *b, const IrNode *n) {
 }
 
 static void key_attr(const IrAttr *a, FILE *out) {
-    if (a->kind == 'f') fprintf(out, " %a", a->f);
-    else if (a->kind == 'i' || a->kind == 'b') fprintf(out, " %lld", (long long)a->i);
+    if (a->kind == 'f')
+        fprintf(out, " %a", a->f);
+    else if (a->kind == 'i' || a->kind == 'b')
+        fprintf(out, " %lld", (long long)a->i);
     for (int j = 0; a->kind == 'F' && j < a->flist.n; j++) fprintf(out, " %a", a->flist.v[j]);
 }
 
@@ -204,7 +210,8 @@ static void open_epilogue(Emit *e, Epilogue *p, const IrNode *fused) {
         const IrNode *n = fused->body->nodes[i];
         if (emit_is_ew(n) || n == p->product) continue;
         if (p->n_leaf == PLACES) {
-            diag_error(e->p->diag, fused->span, NULL, "internal: an epilogue with more than %d operands", PLACES);
+            diag_error(e->p->diag, fused->span, NULL, "internal: an epilogue with more than %d operands",
+                       PLACES);
             return;
         }
         Val at = emit_i64(e, p->n_leaf);
@@ -255,15 +262,25 @@ static void library_rows(Emit *e, const Job *j, const EmitGemm *g) {
     lo = emit_scale(e, lo, p->m), hi = emit_scale(e, hi, p->m);
     EmitIf some = emit_if(e, emit_icmp(e, LLVMIntSLT, lo, hi));
     Val ldb = emit_i64(e, p->tb ? p->k : p->n);
-    Val args[] = {emit_i32(e, 0), emit_i32(e, p->tb), emit_sub(e, hi, lo), emit_i64(e, p->n), emit_i64(e, p->k),
-                  emit_at(e, g->a, emit_scale(e, lo, p->k)), emit_i64(e, p->k), g->b, ldb,
-                  emit_at(e, g->c, emit_scale(e, lo, p->n)), emit_i64(e, p->n), emit_i32(e, 0)};
+    Val args[] = {emit_i32(e, 0),
+                  emit_i32(e, p->tb),
+                  emit_sub(e, hi, lo),
+                  emit_i64(e, p->n),
+                  emit_i64(e, p->k),
+                  emit_at(e, g->a, emit_scale(e, lo, p->k)),
+                  emit_i64(e, p->k),
+                  g->b,
+                  ldb,
+                  emit_at(e, g->c, emit_scale(e, lo, p->n)),
+                  emit_i64(e, p->n),
+                  emit_i32(e, 0)};
     emit_call(e, "rt_gemm", args, 12);
     emit_fi(e, &some);
     emit_end(e, &block);
 }
 
-/* Where a unit's matrix of an operand begins: unit u of the result, the row that holds it, leading index i. */
+/* Where a unit's matrix of an operand begins: unit u of the result, the row that holds it, leading index i.
+ */
 static Val matrix_at(Emit *e, const Job *j, IrType t, Val base, Val unit, Val row, Val lead) {
     int64_t matrix = t.dim[t.rank - 1] * rows_of(t);
     if (t.rank > 2) base = emit_at(e, base, emit_scale(e, lead, matrix));
@@ -297,7 +314,8 @@ static void batched(Emit *e, const Job *j, const EmitGemm *g) {
         return;
     }
     EmitLoop row = emit_for(e, e->lo, e->hi, 1);
-    EmitLoop unit = emit_for(e, emit_offset(e, t.axis, row.i), emit_offset(e, t.axis, emit_add(e, row.i, emit_i64(e, 1))), 1);
+    EmitLoop unit = emit_for(e, emit_offset(e, t.axis, row.i),
+                             emit_offset(e, t.axis, emit_add(e, row.i, emit_i64(e, 1))), 1);
     one_unit(e, j, *g, unit.i, row.i);
     emit_end(e, &unit);
     emit_end(e, &row);
@@ -319,8 +337,10 @@ static void matmul(Emit *e, Job *j) {
         Val lo, hi;
         emit_units(e, p->x, &lo, &hi);
         lo = emit_scale(e, lo, p->m), hi = emit_scale(e, hi, p->m);
-        if (choice == PRODUCT_NARROW) emit_narrow(e, &g, lo, hi);
-        else emit_gemm(e, &g, lo, hi);
+        if (choice == PRODUCT_NARROW)
+            emit_narrow(e, &g, lo, hi);
+        else
+            emit_gemm(e, &g, lo, hi);
     } else {
         batched(e, j, &g);
     }
@@ -333,17 +353,29 @@ static void library_grad(Emit *e, const EmitGradW *g) {
     EmitLoop strip = emit_for(e, e->lo, e->hi, 1);
     Val row = emit_scale(e, strip.i, LIBRARY_STRIP);
     Val m = emit_min_i64(e, emit_sub(e, emit_i64(e, g->k), row), emit_i64(e, LIBRARY_STRIP));
-    Val args[] = {emit_i32(e, 1), emit_i32(e, 0), m, emit_i64(e, g->n), g->rows, emit_at(e, g->x, row),
-                  emit_i64(e, g->k), g->g, emit_i64(e, g->n), emit_at(e, g->c, emit_scale(e, row, g->n)),
-                  emit_i64(e, g->n), emit_i32(e, 0)};
+    Val args[] = {emit_i32(e, 1),
+                  emit_i32(e, 0),
+                  m,
+                  emit_i64(e, g->n),
+                  g->rows,
+                  emit_at(e, g->x, row),
+                  emit_i64(e, g->k),
+                  g->g,
+                  emit_i64(e, g->n),
+                  emit_at(e, g->c, emit_scale(e, row, g->n)),
+                  emit_i64(e, g->n),
+                  emit_i32(e, 0)};
     emit_call(e, "rt_gemm", args, 12);
     emit_end(e, &strip);
 }
 
-typedef struct { Val x; } Scaled;
+typedef struct {
+    Val x;
+} Scaled;
 static void add_scaled(Emit *e, EmitNest *n, int w, void *user) {
     Scaled *s = user;
-    emit_ref_store(e, n, 0, emit_fma(e, emit_splat(e, s->x, w), emit_ref_load(e, n, 2, w), emit_ref_load(e, n, 1, w)));
+    emit_ref_store(e, n, 0,
+                   emit_fma(e, emit_splat(e, s->x, w), emit_ref_load(e, n, 2, w), emit_ref_load(e, n, 1, w)));
 }
 
 /* Address of operand t's matrix for a unit of the finer operand. */
@@ -361,8 +393,9 @@ static void plain_grad(Emit *e, const EmitProduct *p, const EmitGradW *g) {
     Val c = emit_at(e, g->c, emit_scale(e, i.i, g->n)), zero = emit_i64(e, 0), one = emit_i64(e, 1);
     emit_fill(e, c, zero, emit_i64(e, g->n), 0);
     EmitLoop row = emit_for(e, zero, emit_to_i64(e, emit_step(e, STEP_rows)), 1);
-    EmitLoop unit = emit_for(e, pos ? emit_offset(e, fine.axis, row.i) : row.i,
-                             pos ? emit_offset(e, fine.axis, emit_add(e, row.i, one)) : emit_add(e, row.i, one), 1);
+    EmitLoop unit =
+        emit_for(e, pos ? emit_offset(e, fine.axis, row.i) : row.i,
+                 pos ? emit_offset(e, fine.axis, emit_add(e, row.i, one)) : emit_add(e, row.i, one), 1);
     EmitLoop lead = emit_for(e, zero, emit_i64(e, p->m), 1);
     Val x = emit_at(e, unit_at(e, p->x, fine, g->x, unit.i, row.i), emit_scale(e, lead.i, g->k));
     Val y = emit_at(e, unit_at(e, p->y, fine, g->g, unit.i, row.i), emit_scale(e, lead.i, g->n));
@@ -393,8 +426,12 @@ static void grad_epilogue(Emit *e, const EmitGradW *g, int64_t rows_a_tile) {
 static void grad_w(Emit *e, Job *j) {
     const EmitProduct *p = &j->p;
     IrType fine = p->x.live > p->y.live ? p->x : p->y;
-    EmitGradW g = {.k = p->k, .n = p->n, .x = emit_base(e, p->node->in[0]), .g = emit_base(e, p->node->in[1]),
-                   .c = emit_base(e, j->place), .rows = emit_scale(e, emit_unit_count(e, fine), p->m)};
+    EmitGradW g = {.k = p->k,
+                   .n = p->n,
+                   .x = emit_base(e, p->node->in[0]),
+                   .g = emit_base(e, p->node->in[1]),
+                   .c = emit_base(e, j->place),
+                   .rows = emit_scale(e, emit_unit_count(e, fine), p->m)};
     bool more = has_epilogue(j->place, p->node);
     if (more) g.epilogue = &j->epilogue.end;
     switch (emit_choice(&e->target, j->place)) {
@@ -423,8 +460,10 @@ static void product_kernel(Emit *e, const IrNode *place) {
         }
         open_epilogue(e, &j.epilogue, place);
     }
-    if (j.p.grad) grad_w(e, &j);
-    else matmul(e, &j);
+    if (j.p.grad)
+        grad_w(e, &j);
+    else
+        matmul(e, &j);
 }
 
 void emit_MATMUL(Emit *e, const IrNode *n) { product_kernel(e, n); }
@@ -432,7 +471,9 @@ void emit_MATMULGRADW(Emit *e, const IrNode *n) { product_kernel(e, n); }
 
 void emit_FUSED(Emit *e, const IrNode *n) {
     e->region = n;
-    if (emit_product_of(n)) product_kernel(e, n);
-    else emit_ew_kernel(e, n);
+    if (emit_product_of(n))
+        product_kernel(e, n);
+    else
+        emit_ew_kernel(e, n);
     e->region = NULL;
 }

@@ -1,5 +1,5 @@
-/* Reductions: inside a row, along lists, and over all rows of the step. A sum's order is fixed by its size and
- * the target's vectors alone. Sums over rows are owned by columns: a tile of columns reads all rows. */
+/* Reductions: inside a row, along lists, and over all rows of the step. A sum's order is fixed by its size
+ * and the target's vectors alone. Sums over rows are owned by columns: a tile of columns reads all rows. */
 #include <math.h>
 #include "backend/emit.h"
 
@@ -13,13 +13,16 @@ typedef struct {
 static const Reducer sum_of = {plus, 0}, max_of = {larger, -INFINITY};
 
 static Val across(Emit *e, const Reducer *r, Val v) { /* lanes, by halves */
-    for (int n = emit_lanes(v); n > 1; n /= 2) v = r->join(e, emit_take(e, v, 0, n / 2), emit_take(e, v, n / 2, n / 2));
+    for (int n = emit_lanes(v); n > 1; n /= 2)
+        v = r->join(e, emit_take(e, v, 0, n / 2), emit_take(e, v, n / 2, n / 2));
     return v;
 }
 
 /* ---- inside a row ---- */
 
-typedef struct { int64_t outer, size, inner; } Axis;
+typedef struct {
+    int64_t outer, size, inner;
+} Axis;
 static Axis axis_of(IrType t, int64_t axis) {
     Axis a = {1, t.dim[axis], 1};
     for (int i = 0; i < t.rank; i++) {
@@ -29,7 +32,10 @@ static Axis axis_of(IrType t, int64_t axis) {
     return a;
 }
 
-typedef struct { const Reducer *r; Val base, total; } Row;
+typedef struct {
+    const Reducer *r;
+    Val base, total;
+} Row;
 static void row_piece(Emit *e, int first, int w, void *user) {
     Row *p = user;
     Val v = across(e, p->r, emit_load_vec(e, emit_at_const(e, p->base, first), w));
@@ -53,7 +59,11 @@ static Val reduce_row(Emit *e, const Reducer *r, Val base, int64_t size) {
     return emit_get(e, p.total);
 }
 
-typedef struct { const Reducer *r; Val from, to; Axis a; } Strided;
+typedef struct {
+    const Reducer *r;
+    Val from, to;
+    Axis a;
+} Strided;
 
 /* Columns of `inner`, each reduced along `size` rows that are `inner` apart. */
 static void strided_group(Emit *e, Val col, const EmitGroup *g, void *user) {
@@ -66,7 +76,9 @@ static void strided_group(Emit *e, Val col, const EmitGroup *g, void *user) {
     EmitLoop k = emit_for(e, emit_i64(e, 1), emit_i64(e, s->a.size), 1);
     Val row = emit_at(e, from, emit_scale(e, k.i, s->a.inner));
     for (int i = 0; i < g->n; i++)
-        emit_set(e, acc[i], s->r->join(e, emit_get(e, acc[i]), emit_load_vec(e, emit_at_const(e, row, g->first[i]), g->w[i])));
+        emit_set(e, acc[i],
+                 s->r->join(e, emit_get(e, acc[i]),
+                            emit_load_vec(e, emit_at_const(e, row, g->first[i]), g->w[i])));
     emit_end(e, &k);
     for (int i = 0; i < g->n; i++) emit_store(e, emit_get(e, acc[i]), emit_at_const(e, to, g->first[i]));
 }
@@ -76,9 +88,12 @@ static void reduce_axis(Emit *e, const IrNode *n, const Reducer *r) {
     Val lo, hi, x = emit_base(e, n->in[0]), out = emit_base(e, n);
     emit_units(e, n->type, &lo, &hi);
     EmitLoop o = emit_for(e, emit_scale(e, lo, a.outer), emit_scale(e, hi, a.outer), 1);
-    Strided s = {r, emit_at(e, x, emit_scale(e, o.i, a.size * a.inner)), emit_at(e, out, emit_scale(e, o.i, a.inner)), a};
-    if (a.inner == 1) emit_store(e, reduce_row(e, r, s.from, a.size), s.to);
-    else emit_groups(e, a.inner, strided_group, &s);
+    Strided s = {r, emit_at(e, x, emit_scale(e, o.i, a.size * a.inner)),
+                 emit_at(e, out, emit_scale(e, o.i, a.inner)), a};
+    if (a.inner == 1)
+        emit_store(e, reduce_row(e, r, s.from, a.size), s.to);
+    else
+        emit_groups(e, a.inner, strided_group, &s);
     emit_end(e, &o);
 }
 
@@ -113,7 +128,8 @@ static void softmax_row(Emit *e, const Strided *s) {
 
 static void softmax_group(Emit *e, Val col, const EmitGroup *g, void *user) {
     Strided *s = user;
-    Val from = emit_at(e, s->from, col), to = emit_at(e, s->to, col), zero = emit_i64(e, 0), size = emit_i64(e, s->a.size);
+    Val from = emit_at(e, s->from, col), to = emit_at(e, s->to, col), zero = emit_i64(e, 0),
+        size = emit_i64(e, s->a.size);
     for (int i = 0; i < g->n; i++) {
         int w = g->w[i];
         Val most = emit_var(e, emit_vec(e, w)), sum = emit_var(e, emit_vec(e, w));
@@ -121,7 +137,9 @@ static void softmax_group(Emit *e, Val col, const EmitGroup *g, void *user) {
         emit_set(e, most, emit_const(e, w, -INFINITY));
         emit_set(e, sum, emit_const(e, w, 0));
         EmitLoop k = emit_for(e, zero, size, 1);
-        emit_set(e, most, larger(e, emit_get(e, most), emit_load_vec(e, emit_at(e, x, emit_scale(e, k.i, s->a.inner)), w)));
+        emit_set(
+            e, most,
+            larger(e, emit_get(e, most), emit_load_vec(e, emit_at(e, x, emit_scale(e, k.i, s->a.inner)), w)));
         emit_end(e, &k);
         k = emit_for(e, zero, size, 1);
         Val v = emit_load_vec(e, emit_at(e, x, emit_scale(e, k.i, s->a.inner)), w);
@@ -143,8 +161,10 @@ void emit_SOFTMAX(Emit *e, const IrNode *n) {
     EmitLoop o = emit_for(e, emit_scale(e, lo, a.outer), emit_scale(e, hi, a.outer), 1);
     Val off = emit_scale(e, o.i, a.size * a.inner);
     Strided s = {NULL, emit_at(e, x, off), emit_at(e, out, off), a};
-    if (a.inner == 1) softmax_row(e, &s);
-    else emit_groups(e, a.inner, softmax_group, &s);
+    if (a.inner == 1)
+        softmax_row(e, &s);
+    else
+        emit_groups(e, a.inner, softmax_group, &s);
     emit_end(e, &o);
 }
 
@@ -167,7 +187,9 @@ static void segment_group(Emit *e, Val col, const EmitGroup *g, void *user) {
     EmitLoop p = emit_for(e, s->first, s->last, 1);
     Val at = emit_at(e, emit_at(e, s->from, emit_scale(e, p.i, s->size)), col);
     for (int i = 0; i < g->n; i++)
-        emit_set(e, acc[i], s->r->join(e, emit_get(e, acc[i]), emit_load_vec(e, emit_at_const(e, at, g->first[i]), g->w[i])));
+        emit_set(
+            e, acc[i],
+            s->r->join(e, emit_get(e, acc[i]), emit_load_vec(e, emit_at_const(e, at, g->first[i]), g->w[i])));
     emit_end(e, &p);
     Val empty = emit_icmp(e, LLVMIntEQ, s->first, s->last);
     Val count = LLVMBuildSIToFP(e->b, emit_sub(e, s->last, s->first), e->f32, "");
@@ -184,8 +206,13 @@ static void segment(Emit *e, const IrNode *n, const Reducer *r, bool mean) {
     int64_t size = ir_type_size(n->type);
     Val x = emit_base(e, n->in[0]), out = emit_base(e, n);
     EmitLoop row = emit_for(e, e->lo, e->hi, 1);
-    Segment s = {r, x, emit_at(e, out, emit_scale(e, row.i, size)), emit_offset(e, axis, row.i),
-                 emit_offset(e, axis, emit_add(e, row.i, emit_i64(e, 1))), size, mean};
+    Segment s = {r,
+                 x,
+                 emit_at(e, out, emit_scale(e, row.i, size)),
+                 emit_offset(e, axis, row.i),
+                 emit_offset(e, axis, emit_add(e, row.i, emit_i64(e, 1))),
+                 size,
+                 mean};
     emit_groups(e, size, segment_group, &s);
     emit_end(e, &row);
 }
@@ -198,7 +225,10 @@ void emit_SEGMAX(Emit *e, const IrNode *n) { segment(e, n, &max_of, false); }
 
 enum { CHAINS = 4 }; /* partial sums that run side by side: rows 0, 4, 8 …; 1, 5, 9 …; and so on */
 
-typedef struct { Val x, out, units, divide; int64_t size; } OverRows;
+typedef struct {
+    Val x, out, units, divide;
+    int64_t size;
+} OverRows;
 
 static void rows_group(Emit *e, Val col, const EmitGroup *g, void *user) {
     OverRows *o = user;
@@ -229,7 +259,8 @@ static void rows_group(Emit *e, Val col, const EmitGroup *g, void *user) {
 }
 
 static void over_rows(Emit *e, const IrNode *n, bool mean) {
-    OverRows o = {emit_base(e, n->in[0]), emit_base(e, n), emit_unit_count(e, n->in[0]->type), NULL, ir_type_size(n->type)};
+    OverRows o = {emit_base(e, n->in[0]), emit_base(e, n), emit_unit_count(e, n->in[0]->type), NULL,
+                  ir_type_size(n->type)};
     if (mean) o.divide = emit_to_f32(e, emit_step(e, STEP_rows));
     emit_columns(e, o.size, e->lo, e->hi, rows_group, &o);
 }
@@ -239,7 +270,8 @@ void emit_MEANROWS(Emit *e, const IrNode *n) { over_rows(e, n, true); }
 
 void emit_SUMSQ(Emit *e, const IrNode *n) {
     IrType t = n->in[0]->type;
-    Val x = emit_base(e, n->in[0]), count = emit_scale(e, emit_unit_count(e, t), ir_type_size(t)), acc[CHAINS];
+    Val x = emit_base(e, n->in[0]), count = emit_scale(e, emit_unit_count(e, t), ir_type_size(t)),
+        acc[CHAINS];
     for (int c = 0; c < CHAINS; c++) {
         acc[c] = emit_var(e, emit_vec(e, e->W));
         emit_set(e, acc[c], emit_const(e, e->W, 0));
@@ -252,7 +284,8 @@ void emit_SUMSQ(Emit *e, const IrNode *n) {
     }
     emit_end(e, &l);
     Val low = emit_fadd(e, emit_get(e, acc[0]), emit_get(e, acc[1])), rest = emit_var(e, e->f32);
-    emit_set(e, rest, emit_hsum(e, emit_fadd(e, low, emit_fadd(e, emit_get(e, acc[2]), emit_get(e, acc[3])))));
+    emit_set(e, rest,
+             emit_hsum(e, emit_fadd(e, low, emit_fadd(e, emit_get(e, acc[2]), emit_get(e, acc[3])))));
     EmitLoop r = emit_for(e, whole, count, 1);
     Val v = emit_load_vec(e, emit_at(e, x, r.i), 1);
     emit_set(e, rest, emit_fma(e, v, v, emit_get(e, rest)));

@@ -24,7 +24,9 @@ static Val row_numbers(Emit *e, const IrNode *n) {
 
 static Val is_id(Emit *e, Val u32) { return emit_icmp(e, LLVMIntNE, u32, LLVMConstInt(e->i32, RT_NO_ID, 0)); }
 
-typedef struct { Val from, to, valid; } Lookup;
+typedef struct {
+    Val from, to, valid;
+} Lookup;
 
 static void copy_group(Emit *e, Val col, const EmitGroup *g, void *user) {
     Lookup *l = user;
@@ -36,7 +38,8 @@ static void copy_group(Emit *e, Val col, const EmitGroup *g, void *user) {
 static void zero_group(Emit *e, Val col, const EmitGroup *g, void *user) {
     Lookup *l = user;
     for (int i = 0; i < g->n; i++)
-        emit_store(e, emit_const(e, g->w[i], 0), emit_at(e, l->to, emit_add(e, col, emit_i64(e, g->first[i]))));
+        emit_store(e, emit_const(e, g->w[i], 0),
+                   emit_at(e, l->to, emit_add(e, col, emit_i64(e, g->first[i]))));
 }
 
 /* The loops stand in functions shared by all lookups of one width: a model has dozens of them. */
@@ -82,7 +85,9 @@ static void pool_group(Emit *e, Val col, const EmitGroup *g, void *user) {
     EmitIf valid = emit_if(e, is_id(e, which));
     Val row = emit_at(e, emit_at(e, p->rows, emit_scale(e, emit_to_i64(e, which), p->width)), col);
     for (int i = 0; i < g->n; i++)
-        emit_set(e, acc[i], emit_fadd(e, emit_get(e, acc[i]), emit_load_vec(e, emit_at_const(e, row, g->first[i]), g->w[i])));
+        emit_set(
+            e, acc[i],
+            emit_fadd(e, emit_get(e, acc[i]), emit_load_vec(e, emit_at_const(e, row, g->first[i]), g->w[i])));
     emit_fi(e, &valid);
     emit_end(e, &k);
     Val length = LLVMBuildSIToFP(e->b, emit_sub(e, p->last, p->first), e->f32, "");
@@ -94,7 +99,9 @@ static void pool_group(Emit *e, Val col, const EmitGroup *g, void *user) {
     }
 }
 
-static Val offset_at(Emit *e, Val offsets, Val row) { return emit_to_i64(e, emit_load_elem(e, e->i32, offsets, row)); }
+static Val offset_at(Emit *e, Val offsets, Val row) {
+    return emit_to_i64(e, emit_load_elem(e, e->i32, offsets, row));
+}
 
 void emit_EMBEDPOOL(Emit *e, const IrNode *n) {
     const char *kind = ir_attr_s(n, "kind");
@@ -108,7 +115,8 @@ void emit_EMBEDPOOL(Emit *e, const IrNode *n) {
         pool.numbers = LLVMGetParam(f, 1), pool.rows = LLVMGetParam(f, 2);
         Val out = LLVMGetParam(f, 3), off = LLVMGetParam(f, 4);
         EmitLoop row = emit_for(e, LLVMGetParam(f, 5), LLVMGetParam(f, 6), 1);
-        pool.first = offset_at(e, off, row.i), pool.last = offset_at(e, off, emit_add(e, row.i, emit_i64(e, 1)));
+        pool.first = offset_at(e, off, row.i),
+        pool.last = offset_at(e, off, emit_add(e, row.i, emit_i64(e, 1)));
         pool.to = emit_at(e, out, emit_scale(e, row.i, pool.width));
         emit_groups(e, pool.width, pool_group, &pool);
         emit_end(e, &row);
@@ -125,15 +133,16 @@ void emit_ONEHOT(Emit *e, const IrNode *n) {
     EmitLoop u = emit_for(e, lo, hi, 1);
     Val id = emit_load_elem(e, e->i32, ids, u.i);
     EmitIf valid = emit_if(e, is_id(e, id));
-    emit_store(e, emit_const(e, 1, 1), emit_at(e, out, emit_add(e, emit_scale(e, u.i, size), emit_to_i64(e, id))));
+    emit_store(e, emit_const(e, 1, 1),
+               emit_at(e, out, emit_add(e, emit_scale(e, u.i, size), emit_to_i64(e, id))));
     emit_fi(e, &valid);
     emit_end(e, &u);
 }
 
 /* ---- gradients by unique row ---- */
 
-/* A gradient as the occurrences of one lookup find it: at base + index * stride, divided by the row's length if
- * it is a mean's. A row's gradient for positions must find the row first. */
+/* A gradient as the occurrences of one lookup find it: at base + index * stride, divided by the row's length
+ * if it is a mean's. A row's gradient for positions must find the row first. */
 typedef struct {
     const IrNode *g;
     int ordinal, axis;
@@ -192,7 +201,8 @@ static Val row_of_position(Emit *e, Val offsets, Val pos) {
     return emit_get(e, lo);
 }
 
-static void add_source(Emit *e, const Gather *t, const Source *s, Val at, Val *acc, Val col, const EmitGroup *g) {
+static void add_source(Emit *e, const Gather *t, const Source *s, Val at, Val *acc, Val col,
+                       const EmitGroup *g) {
     Val row = s->find_row ? row_of_position(e, s->offsets, at) : at, length = NULL;
     if (s->mean) {
         Val next = offset_at(e, s->offsets, emit_add(e, row, emit_i64(e, 1)));
@@ -213,7 +223,8 @@ static void gather_group(Emit *e, Val col, const EmitGroup *g, void *user) {
         acc[i] = emit_var(e, emit_vec(e, g->w[i]));
         emit_set(e, acc[i], emit_const(e, g->w[i], 0));
     }
-    EmitLoop o = emit_for(e, offset_at(e, t->start, t->unique), offset_at(e, t->start, emit_add(e, t->unique, emit_i64(e, 1))), 1);
+    EmitLoop o = emit_for(e, offset_at(e, t->start, t->unique),
+                          offset_at(e, t->start, emit_add(e, t->unique, emit_i64(e, 1))), 1);
     Val at = emit_to_i64(e, emit_load_elem(e, e->i32, t->index, o.i));
     Val ordinal = emit_load_elem(e, e->i8, t->lookup, o.i);
     for (int i = 0; i < t->n; i++) {
@@ -221,16 +232,18 @@ static void gather_group(Emit *e, Val col, const EmitGroup *g, void *user) {
             add_source(e, t, &t->source[i], at, acc, col, g);
             continue;
         }
-        EmitIf mine = emit_if(e, emit_icmp(e, LLVMIntEQ, ordinal, LLVMConstInt(e->i8, (uint64_t)t->source[i].ordinal, 0)));
+        EmitIf mine = emit_if(
+            e, emit_icmp(e, LLVMIntEQ, ordinal, LLVMConstInt(e->i8, (uint64_t)t->source[i].ordinal, 0)));
         add_source(e, t, &t->source[i], at, acc, col, g);
         emit_fi(e, &mine);
     }
     emit_end(e, &o);
-    for (int i = 0; i < g->n; i++) emit_store(e, emit_get(e, acc[i]), emit_at_const(e, emit_at(e, t->out, col), g->first[i]));
+    for (int i = 0; i < g->n; i++)
+        emit_store(e, emit_get(e, acc[i]), emit_at_const(e, emit_at(e, t->out, col), g->first[i]));
 }
 
-/* void gather(step, out row, unique row, start, lookup, index, then base and offsets of each source): the sum of
- * one unique row; shared by all tables that are looked up alike. */
+/* void gather(step, out row, unique row, start, lookup, index, then base and offsets of each source): the sum
+ * of one unique row; shared by all tables that are looked up alike. */
 static Val gather_function(Emit *e, const Gather *like) {
     const char *name = arena_printf(e->arena, "gather_%lld_of%d", (long long)like->width, like->lookups);
     int n = 6 + 2 * like->n;
@@ -238,8 +251,8 @@ static Val gather_function(Emit *e, const Gather *like) {
     for (int i = 0; i < n; i++) types[i] = i == 2 ? e->i64 : e->ptr;
     for (int i = 0; i < like->n; i++) {
         const Source *s = &like->source[i];
-        name = arena_printf(e->arena, "%s_%d%s%s%s", name, s->ordinal, s->mean ? "m" : "", s->find_row ? "r" : "",
-                            s->repeated ? "s" : "");
+        name = arena_printf(e->arena, "%s_%d%s%s%s", name, s->ordinal, s->mean ? "m" : "",
+                            s->find_row ? "r" : "", s->repeated ? "s" : "");
     }
     Val f;
     EmitFn outer;
@@ -294,8 +307,10 @@ void emit_DENSEGRAD(Emit *e, const IrNode *n) {
     Gather t = gather_of(e, n);
     const IrWeight *w = &e->p->weights[t.weight];
     int64_t tile = rows_a_tile(w);
-    Val out = emit_base(e, n), ids = emit_table(e, t.weight, TABLE_id), f = gather_function(e, &t), *args = gather_args(e, &t);
-    Val lo = emit_scale(e, e->lo, tile), hi = emit_min_i64(e, emit_scale(e, e->hi, tile), emit_i64(e, w->dim[0]));
+    Val out = emit_base(e, n), ids = emit_table(e, t.weight, TABLE_id), f = gather_function(e, &t),
+        *args = gather_args(e, &t);
+    Val lo = emit_scale(e, e->lo, tile),
+        hi = emit_min_i64(e, emit_scale(e, e->hi, tile), emit_i64(e, w->dim[0]));
     emit_fill(e, out, emit_scale(e, lo, t.width), emit_scale(e, hi, t.width), 0);
     EmitLoop u = emit_for(e, emit_i64(e, 0), emit_to_i64(e, emit_table(e, t.weight, TABLE_n)), 1);
     Val id = emit_to_i64(e, emit_load_elem(e, e->i32, ids, u.i));

@@ -1,14 +1,14 @@
-/* Products by register tiles. C = A B is cut into tiles of MR rows by NV vectors of columns, whose sums stay in
- * registers over a block of at most KC terms; a panel of B, KC terms of NV vectors, is packed once into scratch
- * and stays in the first-level cache while all row tiles pass by it.
+/* Products by register tiles. C = A B is cut into tiles of MR rows by NV vectors of columns, whose sums stay
+ * in registers over a block of at most KC terms; a panel of B, KC terms of NV vectors, is packed once into
+ * scratch and stays in the first-level cache while all row tiles pass by it.
  *
  *     for a block of KC terms, for a group of panels that fit half the second-level cache
  *         pack the group
  *         for MC rows that fit a quarter of it, for each panel, for each tile of MR rows: the tile
  *
  * Every element's sum runs over its terms in order, by fused multiply-adds, whichever tile it is in: a tile
- * with fewer rows than MR computes its last row several times, one with fewer columns is padded with zeros. So
- * results don't depend on how rows are handed to threads.
+ * with fewer rows than MR computes its last row several times, one with fewer columns is padded with zeros.
+ * So results don't depend on how rows are handed to threads.
  *
  * A is read in place, by rows of constant stride; for weight gradients (x^T g) strips of x are packed too. */
 #include <string.h>
@@ -26,8 +26,8 @@ static int64_t at_least(int64_t a, int64_t least) { return a < least ? least : a
 static int64_t at_most(int64_t a, int64_t most) { return a > most ? most : a; }
 
 static Shape shape_of(const PassTarget *t, int64_t n, int64_t k) {
-    /* MR * NV sums, NV vectors of B and one of A fit the vector registers, and a pointer for each row of A the
-     * general ones: 6 x 2 of 16, 8 x 3 of 32 */
+    /* MR * NV sums, NV vectors of B and one of A fit the vector registers, and a pointer for each row of A
+     * the general ones: 6 x 2 of 16, 8 x 3 of 32 */
     bool many = t->vector_regs >= 32;
     Shape s = {.W = t->vector_floats, .MR = many ? 8 : 6, .NR = (many ? 3 : 2) * t->vector_floats};
     int64_t most = at_least(t->l1_bytes * 3 / 4 / (4 * s.NR), 64);
@@ -58,7 +58,10 @@ typedef struct {
 } Tile;
 
 /* Columns first..first+w-1 of one row, to or from memory. */
-typedef struct { Tile *t; int r, v; } TileRow;
+typedef struct {
+    Tile *t;
+    int r, v;
+} TileRow;
 
 static Val element(Emit *e, Tile *t, int r, int col) {
     return emit_at_const(e, emit_at(e, t->c, emit_mul(e, t->row[r], t->c_row)), col);
@@ -70,7 +73,8 @@ static void store_piece(Emit *e, int first, int w, void *user) {
     Val v = emit_take(e, emit_get(e, t->sum[p->r][p->v]), first, w);
     int col = p->v * t->s->W + first;
     const EmitEpilogue *end = t->g->epilogue;
-    v = end->f(e, v, emit_add(e, t->row0, t->row[p->r]), emit_add(e, t->col0, emit_i64(e, col)), w, t->places, end->user);
+    v = end->f(e, v, emit_add(e, t->row0, t->row[p->r]), emit_add(e, t->col0, emit_i64(e, col)), w, t->places,
+               end->user);
     emit_store(e, v, element(e, t, p->r, col));
 }
 
@@ -117,9 +121,9 @@ static void term(Emit *e, Tile *t, Val *a, Val b, Val l) {
     }
 }
 
-/* void tile(step, a, b, c, a_row, c_row, terms, rows, row0, col0, flags, places): `rows` (1..MR) rows of A from
- * `a`, the panel b, to c; row0 and col0 say where in the result that is. Shared by all products whose columns of
- * A are as far apart and whose epilogue is the same. */
+/* void tile(step, a, b, c, a_row, c_row, terms, rows, row0, col0, flags, places): `rows` (1..MR) rows of A
+ * from `a`, the panel b, to c; row0 and col0 say where in the result that is. Shared by all products whose
+ * columns of A are as far apart and whose epilogue is the same. */
 enum { TILE_ARGS = 12 };
 static Val make_tile(Emit *e, const EmitGemm *g, const Shape *s, int cols) {
     enum { UNROLL = 4 };
@@ -128,11 +132,13 @@ static Val make_tile(Emit *e, const EmitGemm *g, const Shape *s, int cols) {
     const char *key = g->epilogue ? g->epilogue->key : "";
     EmitFn outer;
     Val f, p[TILE_ARGS], lhs[MAX_MR];
-    if (!emit_shared_open(e, arena_printf(e->arena, "tile_%d_%lld%s", cols, (long long)g->a_col, key), args, TILE_ARGS, &f, &outer))
+    if (!emit_shared_open(e, arena_printf(e->arena, "tile_%d_%lld%s", cols, (long long)g->a_col, key), args,
+                          TILE_ARGS, &f, &outer))
         return f;
     for (unsigned i = 0; i < TILE_ARGS; i++) p[i] = LLVMGetParam(f, i);
     Val a = p[1], b = p[2], terms = p[6], rows = p[7], flags = p[10];
-    Tile t = {.g = g, .s = s, .cols = cols, .c = p[3], .c_row = p[5], .row0 = p[8], .col0 = p[9], .places = p[11]};
+    Tile t = {
+        .g = g, .s = s, .cols = cols, .c = p[3], .c_row = p[5], .row0 = p[8], .col0 = p[9], .places = p[11]};
     Val last_row = emit_sub(e, rows, emit_i64(e, 1));
     for (int r = 0; r < s->MR; r++) {
         t.row[r] = emit_min_i64(e, emit_i64(e, r), last_row);
@@ -154,7 +160,8 @@ static Val make_tile(Emit *e, const EmitGemm *g, const Shape *s, int cols) {
     term(e, &t, lhs, b, rest.i);
     emit_end(e, &rest);
     if (g->epilogue) {
-        Val unfinished = emit_icmp(e, LLVMIntEQ, LLVMBuildAnd(e->b, flags, emit_i64(e, LAST), ""), emit_i64(e, 0));
+        Val unfinished =
+            emit_icmp(e, LLVMIntEQ, LLVMBuildAnd(e->b, flags, emit_i64(e, LAST), ""), emit_i64(e, 0));
         EmitIf end = emit_if(e, unfinished);
         each_piece(e, &t, store_raw_piece);
         emit_else(e, &end);
@@ -169,7 +176,10 @@ static Val make_tile(Emit *e, const EmitGemm *g, const Shape *s, int cols) {
 
 /* ---- packing ---- */
 
-typedef struct { Val from, to; int w; } Copy;
+typedef struct {
+    Val from, to;
+    int w;
+} Copy;
 static void copy_piece(Emit *e, int first, int w, void *user) {
     Copy *c = user;
     emit_store(e, emit_load_vec(e, emit_at_const(e, c->from, first), w), emit_at_const(e, c->to, first));
@@ -199,13 +209,15 @@ static void transpose8(Emit *e, Val *v) {
 }
 
 /* Rows of B whose terms are contiguous (b_row 1): blocks of 8 by 8, what is left one by one. */
-static void pack_transposed(Emit *e, const EmitGemm *g, const Shape *s, Val from, Val to, Val terms, int cols) {
+static void pack_transposed(Emit *e, const EmitGemm *g, const Shape *s, Val from, Val to, Val terms,
+                            int cols) {
     int blocks = cols / 8 * 8;
     Val whole = LLVMBuildAnd(e->b, terms, emit_i64(e, -8), "");
     EmitLoop l = emit_for(e, emit_i64(e, 0), whole, 8);
     for (int j = 0; j < blocks; j += 8) {
         Val v[8];
-        for (int i = 0; i < 8; i++) v[i] = emit_load_vec(e, emit_at_const(e, emit_at(e, from, l.i), (j + i) * g->b_col), 8);
+        for (int i = 0; i < 8; i++)
+            v[i] = emit_load_vec(e, emit_at_const(e, emit_at(e, from, l.i), (j + i) * g->b_col), 8);
         transpose8(e, v);
         for (int i = 0; i < 8; i++)
             emit_store(e, v[i], emit_at_const(e, emit_at(e, to, emit_scale(e, l.i, s->NR)), i * s->NR + j));
@@ -217,7 +229,8 @@ static void pack_transposed(Emit *e, const EmitGemm *g, const Shape *s, Val from
     if (blocks) {
         EmitIf tail = emit_if(e, LLVMBuildNot(e->b, in_blocks, ""));
         for (int j = 0; j < blocks; j++)
-            emit_store(e, emit_load_vec(e, emit_at_const(e, source, j * g->b_col), 1), emit_at_const(e, row, j));
+            emit_store(e, emit_load_vec(e, emit_at_const(e, source, j * g->b_col), 1),
+                       emit_at_const(e, row, j));
         emit_fi(e, &tail);
     }
     for (int j = blocks; j < s->NR; j++) {
@@ -234,12 +247,14 @@ static void pack_panel(Emit *e, const EmitGemm *g, const Shape *s, Val from, Val
         return;
     }
     EmitLoop l = emit_for(e, emit_i64(e, 0), terms, 1);
-    Copy c = {emit_at(e, from, emit_scale(e, l.i, g->b_row)), emit_at(e, to, emit_scale(e, l.i, s->NR)), cols};
+    Copy c = {emit_at(e, from, emit_scale(e, l.i, g->b_row)), emit_at(e, to, emit_scale(e, l.i, s->NR)),
+              cols};
     if (g->b_col == 1) {
         emit_pieces(e, cols, copy_piece, &c);
     } else {
         for (int j = 0; j < cols; j++)
-            emit_store(e, emit_load_vec(e, emit_at_const(e, c.from, j * g->b_col), 1), emit_at_const(e, c.to, j));
+            emit_store(e, emit_load_vec(e, emit_at_const(e, c.from, j * g->b_col), 1),
+                       emit_at_const(e, c.to, j));
     }
     emit_pieces(e, s->NR - cols, zero_piece, &c);
     emit_end(e, &l);
@@ -295,7 +310,9 @@ static void run_panel(Emit *e, const Plan *p, const Block *k, Val panel, Val col
     Val row = k->row ? emit_add(e, k->row, i.i) : i.i;
     const EmitGemm *g = p->g;
     Val places = g->epilogue ? g->epilogue->places : LLVMConstNull(e->ptr);
-    Val args[TILE_ARGS] = {e->step, a, panel, c, emit_i64(e, g->a_row), emit_i64(e, g->c_row), k->terms, rows, row, col, k->flags, places};
+    Val args[TILE_ARGS] = {
+        e->step, a,   panel,    c,     emit_i64(e, g->a_row), emit_i64(e, g->c_row), k->terms, rows,
+        row,     col, k->flags, places};
     emit_shared_call(e, f, args, TILE_ARGS);
     emit_end(e, &i);
 }
@@ -330,7 +347,8 @@ void emit_gemm(Emit *e, const EmitGemm *g, Val lo, Val hi) {
     Val zero = emit_i64(e, 0), all = emit_i64(e, g->k), panels = emit_i64(e, p.whole + (p.tail > 0));
     EmitLoop l = emit_for(e, zero, all, p.s.kc);
     Val end = emit_min_i64(e, emit_add(e, l.i, emit_i64(e, p.s.kc)), all);
-    Block k = {.a = emit_at(e, g->a, emit_scale(e, l.i, g->a_col)), .c = g->c, .terms = emit_sub(e, end, l.i)};
+    Block k = {
+        .a = emit_at(e, g->a, emit_scale(e, l.i, g->a_col)), .c = g->c, .terms = emit_sub(e, end, l.i)};
     k.flags = block_flags(e, l.i, end, all, g->accumulate);
     k.row = g->row_base;
     EmitLoop group = emit_for(e, zero, panels, p.s.panels);
@@ -366,8 +384,8 @@ int64_t emit_grad_w_scratch(const PassTarget *t, int64_t k, int64_t n) {
     return 4 * (s.kc * s.panels * s.NR + STRIPS * (s.kc * s.MR + STRIP_SLACK));
 }
 
-/* Six floats at once: a masked load reads no further, and the two lanes too many of the store are written over by
- * the next term (or fall into the strip's slack). */
+/* Six floats at once: a masked load reads no further, and the two lanes too many of the store are written
+ * over by the next term (or fall into the strip's slack). */
 static void copy_six(Emit *e, Val from, Val to) {
     LLVMTypeRef types[] = {emit_vec(e, 8), e->ptr};
     unsigned id = LLVMLookupIntrinsicID("llvm.masked.load", 16);
@@ -378,21 +396,26 @@ static void copy_six(Emit *e, Val from, Val to) {
     emit_store(e, LLVMBuildCall2(e->b, LLVMGlobalGetValueType(f), f, args, 4, ""), to);
 }
 
-/* Strips s0..s1-1 of x, each as [terms][MR], one after another at `to`. A row of x is read along all of them, so
- * each cache line once. */
-static void pack_strips(Emit *e, const EmitGradW *g, const Shape *s, Val from, Val to, Val terms, Val s0, Val s1) {
+/* Strips s0..s1-1 of x, each as [terms][MR], one after another at `to`. A row of x is read along all of them,
+ * so each cache line once. */
+static void pack_strips(Emit *e, const EmitGradW *g, const Shape *s, Val from, Val to, Val terms, Val s0,
+                        Val s1) {
     int left = (int)(g->k % s->MR);
     int64_t whole = g->k / s->MR, size = s->kc * s->MR + STRIP_SLACK;
     EmitLoop l = emit_for(e, emit_i64(e, 0), terms, 1);
     Val row = emit_at(e, from, emit_scale(e, l.i, g->k)), place = emit_at(e, to, emit_scale(e, l.i, s->MR));
     EmitLoop t = emit_for(e, s0, emit_min_i64(e, s1, emit_i64(e, whole)), 1);
-    Copy c = {emit_at(e, row, emit_scale(e, t.i, s->MR)), emit_at(e, place, emit_scale(e, emit_sub(e, t.i, s0), size)), s->MR};
-    if (s->MR == 6) copy_six(e, c.from, c.to);
-    else emit_pieces(e, s->MR, copy_piece, &c);
+    Copy c = {emit_at(e, row, emit_scale(e, t.i, s->MR)),
+              emit_at(e, place, emit_scale(e, emit_sub(e, t.i, s0), size)), s->MR};
+    if (s->MR == 6)
+        copy_six(e, c.from, c.to);
+    else
+        emit_pieces(e, s->MR, copy_piece, &c);
     emit_end(e, &t);
     if (left) {
         EmitIf last = emit_if(e, emit_icmp(e, LLVMIntSGT, s1, emit_i64(e, whole)));
-        Copy rest = {emit_at_const(e, row, whole * s->MR), emit_at(e, place, emit_scale(e, emit_sub(e, emit_i64(e, whole), s0), size)), left};
+        Copy rest = {emit_at_const(e, row, whole * s->MR),
+                     emit_at(e, place, emit_scale(e, emit_sub(e, emit_i64(e, whole), s0), size)), left};
         emit_pieces(e, left, copy_piece, &rest);
         emit_fi(e, &last);
     }
@@ -401,16 +424,26 @@ static void pack_strips(Emit *e, const EmitGradW *g, const Shape *s, Val from, V
 
 void emit_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi) {
     Shape s = grad_shape(&e->target, g->k, g->n);
-    EmitGemm m = {.n = g->n, .k = 0, .a_row = 1, .a_col = s.MR, .b = g->g, .b_row = g->n, .b_col = 1,
-                  .c = g->c, .c_row = g->n, .epilogue = g->epilogue};
+    EmitGemm m = {.n = g->n,
+                  .k = 0,
+                  .a_row = 1,
+                  .a_col = s.MR,
+                  .b = g->g,
+                  .b_row = g->n,
+                  .b_col = 1,
+                  .c = g->c,
+                  .c_row = g->n,
+                  .epilogue = g->epilogue};
     Plan p = plan_of(e, &m, s);
     int64_t strips = div_up(g->k, s.MR);
     Val zero = emit_i64(e, 0), panels = emit_i64(e, p.whole + (p.tail > 0)), n_strips = emit_i64(e, strips);
     Val strips_at = emit_at_const(e, e->scratch, s.kc * s.panels * s.NR);
-    EmitLoop l = emit_for(e, zero, emit_select(e, emit_icmp(e, LLVMIntSGT, g->rows, zero), g->rows, emit_i64(e, 1)), s.kc);
+    EmitLoop l = emit_for(
+        e, zero, emit_select(e, emit_icmp(e, LLVMIntSGT, g->rows, zero), g->rows, emit_i64(e, 1)), s.kc);
     Val end = emit_min_i64(e, emit_add(e, l.i, emit_i64(e, s.kc)), g->rows);
     Block k = {.terms = emit_sub(e, end, l.i), .flags = block_flags(e, l.i, end, g->rows, false)};
-    EmitLoop group = emit_for(e, emit_udiv(e, lo, n_strips), emit_udiv(e, emit_add(e, hi, emit_i64(e, strips - 1)), n_strips), 1);
+    EmitLoop group = emit_for(e, emit_udiv(e, lo, n_strips),
+                              emit_udiv(e, emit_add(e, hi, emit_i64(e, strips - 1)), n_strips), 1);
     Val from = emit_scale(e, group.i, s.panels), before = emit_scale(e, group.i, strips);
     Val to = emit_min_i64(e, emit_add(e, from, emit_i64(e, s.panels)), panels);
     pack_group(e, &p, l.i, k.terms, from, to);
@@ -420,7 +453,8 @@ void emit_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi) {
     Val some = emit_min_i64(e, emit_add(e, few.i, emit_i64(e, STRIPS)), s1);
     pack_strips(e, g, &s, emit_at(e, g->x, emit_scale(e, l.i, g->k)), strips_at, k.terms, few.i, some);
     EmitLoop i = emit_for(e, few.i, some, 1);
-    Val row = emit_scale(e, i.i, s.MR), rows = emit_min_i64(e, emit_i64(e, s.MR), emit_sub(e, emit_i64(e, g->k), row));
+    Val row = emit_scale(e, i.i, s.MR),
+        rows = emit_min_i64(e, emit_i64(e, s.MR), emit_sub(e, emit_i64(e, g->k), row));
     k.a = emit_at(e, strips_at, emit_scale(e, emit_sub(e, i.i, few.i), s.kc * s.MR + STRIP_SLACK));
     k.row = row;
     k.c = emit_at(e, g->c, emit_scale(e, row, g->n));

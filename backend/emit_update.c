@@ -21,7 +21,8 @@ static Val mean_of(Emit *e, double b, Val a, Val x) {
 }
 
 static Val ftrl(Emit *e, const Update *u, Val w, Val g, Val *s) {
-    Val lr = scalar(e, g, u->lr), before = emit_sqrt(e, s[0]), n = emit_fma(e, g, g, s[0]), after = emit_sqrt(e, n);
+    Val lr = scalar(e, g, u->lr), before = emit_sqrt(e, s[0]), n = emit_fma(e, g, g, s[0]),
+        after = emit_sqrt(e, n);
     Val sigma = emit_fdiv(e, emit_fsub(e, after, before), lr);
     Val z = emit_fadd(e, s[1], emit_fsub(e, g, emit_fmul(e, sigma, w)));
     Val l1 = k_of(e, g, u->o->l1_ftrl), edge = emit_intrinsic(e, "llvm.copysign", (Val[]){l1, z}, 2);
@@ -49,7 +50,8 @@ static Val apply(Emit *e, const Update *u, Val w, Val g, Val *s) {
         return emit_fsub(e, w, emit_fdiv(e, emit_fmul(e, lr, g), emit_sqrt(e, s[0])));
     case OPT_RMSPROP:
         s[0] = mean_of(e, o->rho, s[0], emit_fmul(e, g, g));
-        return emit_fsub(e, w, emit_fdiv(e, emit_fmul(e, lr, g), emit_sqrt(e, emit_fadd(e, s[0], k_of(e, g, o->eps)))));
+        return emit_fsub(
+            e, w, emit_fdiv(e, emit_fmul(e, lr, g), emit_sqrt(e, emit_fadd(e, s[0], k_of(e, g, o->eps)))));
     case OPT_ADAM:
     case OPT_ADAM_ASYNC: {
         s[0] = mean_of(e, o->beta1, s[0], g);
@@ -107,7 +109,8 @@ void emit_UPDATE(Emit *e, const IrNode *n) {
     EmitNest nest = nest_of(&u, 0);
     nest.ref[REF_W].base = emit_step_elem(e, STEP_weights, u.weight);
     nest.ref[REF_G].base = emit_base(e, n->in[0]);
-    for (int s = 0; s < u.n_slots; s++) nest.ref[REF_SLOT + s].base = emit_step_elem(e, STEP_slots, 3 * u.weight + s);
+    for (int s = 0; s < u.n_slots; s++)
+        nest.ref[REF_SLOT + s].base = emit_step_elem(e, STEP_slots, 3 * u.weight + s);
     nest.lo = emit_scale(e, e->lo, UPDATE_TILE);
     nest.hi = emit_min_i64(e, emit_scale(e, e->hi, UPDATE_TILE), emit_i64(e, size));
     emit_nest(e, &nest);
@@ -142,13 +145,19 @@ void emit_UPDATETOUCHED(Emit *e, const IrNode *n) {
  * optimizer and width. */
 static Val rows_function(Emit *e, const Update *like, int64_t width) {
     LLVMTypeRef types[] = {e->ptr, e->ptr, e->ptr, e->ptr, e->f32, e->f32, e->f32, e->f32, e->i64, e->i64};
-    const char *name = arena_printf(e->arena, "update_rows_%s%d_%lld%s", ir_opt_name(like->o->kind),
-                                    e->p->weights[like->weight].optimizer, (long long)width, like->scale ? "_scaled" : "");
+    const char *name =
+        arena_printf(e->arena, "update_rows_%s%d_%lld%s", ir_opt_name(like->o->kind),
+                     e->p->weights[like->weight].optimizer, (long long)width, like->scale ? "_scaled" : "");
     Val f, p[10];
     EmitFn outer;
     if (!emit_shared_open(e, name, types, 10, &f, &outer)) return f;
     for (unsigned i = 0; i < 10; i++) p[i] = LLVMGetParam(f, i);
-    Update u = {.o = like->o, .n_slots = like->n_slots, .lr = p[4], .alpha = p[5], .decay = p[6], .scale = like->scale ? p[7] : NULL};
+    Update u = {.o = like->o,
+                .n_slots = like->n_slots,
+                .lr = p[4],
+                .alpha = p[5],
+                .decay = p[6],
+                .scale = like->scale ? p[7] : NULL};
     EmitLoop i = emit_for(e, p[8], p[9], 1);
     EmitNest nest = nest_of(&u, width);
     Val row = emit_to_i64(e, emit_load_elem(e, e->i32, p[2], i.i));
@@ -165,8 +174,16 @@ static Val rows_function(Emit *e, const Update *like, int64_t width) {
 void emit_UPDATEROWS(Emit *e, const IrNode *n) {
     Update u = update_of(e, n, n->n_in > 1 ? n->in[1] : NULL);
     Val f = rows_function(e, &u, row_width(&e->p->weights[u.weight]));
-    Val args[] = {e->step, emit_step_elem(e, STEP_table_rows, u.weight), emit_table(e, u.weight, TABLE_slot),
-                  emit_base(e, n->in[0]), u.lr, u.alpha, u.decay, u.scale ? u.scale : emit_const(e, 1, 1), e->lo, e->hi};
+    Val args[] = {e->step,
+                  emit_step_elem(e, STEP_table_rows, u.weight),
+                  emit_table(e, u.weight, TABLE_slot),
+                  emit_base(e, n->in[0]),
+                  u.lr,
+                  u.alpha,
+                  u.decay,
+                  u.scale ? u.scale : emit_const(e, 1, 1),
+                  e->lo,
+                  e->hi};
     emit_shared_call(e, f, args, 10);
     touched(e, u.weight);
 }
@@ -184,7 +201,8 @@ void emit_BNUPDATE(Emit *e, const IrNode *n) {
     int64_t k = ir_type_width(n->in[0]->type);
     for (int i = 0; i < 2; i++) {
         EmitNest nest = {.n = 1, .dim = {k}, .n_ref = 2, .body = running_body, .user = &keep};
-        nest.ref[0] = (NestRef){.base = emit_step_elem(e, STEP_weights, (int)ir_attr_i(n, which[i])), .stride = {1}};
+        nest.ref[0] =
+            (NestRef){.base = emit_step_elem(e, STEP_weights, (int)ir_attr_i(n, which[i])), .stride = {1}};
         nest.ref[1] = (NestRef){.base = emit_at_const(e, emit_base(e, n->in[0]), i * k), .stride = {1}};
         emit_nest(e, &nest);
     }

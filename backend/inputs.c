@@ -1,5 +1,6 @@
-/* Numbers what the reader delivers to a step. Features are reader-stage nodes, equal ones once; inputs are the
- * arrays that step ops read: a feature's raw values, or its positions among a table's unique rows (a lookup).
+/* Numbers what the reader delivers to a step. Features are reader-stage nodes, equal ones once; inputs are
+ * the arrays that step ops read: a feature's raw values, or its positions among a table's unique rows (a
+ * lookup).
  *
  * The order is that of first use over the functions in their order, so every part that calls this on one
  * program sees the same numbers. A lookup is made for each (id, table, pooled) that an op reads or scatters
@@ -59,7 +60,8 @@ int backend_input_lookup(const BackendInputs *in, const IrNode *id, int table, b
     int feature = backend_feature(in, id);
     for (int i = 0; feature >= 0 && i < in->n; i++) {
         const BackendInput *b = &in->inputs[i];
-        if (b->kind == BE_LOOKUP && b->feature == feature && b->table == table && b->pooled == pooled) return i;
+        if (b->kind == BE_LOOKUP && b->feature == feature && b->table == table && b->pooled == pooled)
+            return i;
     }
     return -1;
 }

@@ -1,5 +1,5 @@
-/* Linking: the object goes to a file beside the executable, `cc` joins it with the runtime library, and only a
- * finished executable takes the wanted name. `cc` is started directly, never through a shell. */
+/* Linking: the object goes to a file beside the executable, `cc` joins it with the runtime library, and only
+ * a finished executable takes the wanted name. `cc` is started directly, never through a shell. */
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -43,22 +43,37 @@ static bool write_object(IrProgram *p, const char *march, int level, const char 
 }
 
 static bool run_linker(IrProgram *p, const char *object, const char *lib, const char *to) {
-    char *argv[] = {"cc", "-o", (char *)to, (char *)object, (char *)lib, "-ldnnl", "-lxxhash", "-lz", "-lzstd",
-                    "-ljansson", "-lpthread", "-lm", SANITIZED ? "-fsanitize=address,undefined" : NULL, NULL};
+    char *argv[] = {"cc",
+                    "-o",
+                    (char *)to,
+                    (char *)object,
+                    (char *)lib,
+                    "-ldnnl",
+                    "-lxxhash",
+                    "-lz",
+                    "-lzstd",
+                    "-ljansson",
+                    "-lpthread",
+                    "-lm",
+                    SANITIZED ? "-fsanitize=address,undefined" : NULL,
+                    NULL};
     pid_t pid;
     setenv("PATH", "/usr/bin:/bin", 0); /* without any, cc is found and cannot find the linker */
     int failed = posix_spawnp(&pid, "cc", NULL, NULL, argv, environ);
     if (failed) {
-        diag_error(p->diag, (Span){0}, failed == ENOENT ? "apt-get install gcc" : NULL, "cannot %s 'cc', which links the program%s%s",
-                   failed == ENOENT ? "find" : "run", failed == ENOENT ? "" : ": ", failed == ENOENT ? "" : strerror(failed));
+        diag_error(p->diag, (Span){0}, failed == ENOENT ? "apt-get install gcc" : NULL,
+                   "cannot %s 'cc', which links the program%s%s", failed == ENOENT ? "find" : "run",
+                   failed == ENOENT ? "" : ": ", failed == ENOENT ? "" : strerror(failed));
         return false;
     }
     int status;
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR) return false;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
-    diag_error(p->diag, (Span){0}, "what it needs: apt-get install gcc libdnnl-dev libxxhash-dev zlib1g-dev libzstd-dev libjansson-dev",
-               "'cc' could not link the program (its messages stand above)");
+    diag_error(
+        p->diag, (Span){0},
+        "what it needs: apt-get install gcc libdnnl-dev libxxhash-dev zlib1g-dev libzstd-dev libjansson-dev",
+        "'cc' could not link the program (its messages stand above)");
     return false;
 }
 
@@ -74,7 +89,8 @@ static bool publish(IrProgram *p, const char *from, const char *exe) {
 bool backend_link(IrProgram *p, const char *march, int level, const char *lib_dir, const char *exe) {
     const char *lib = arena_printf(p->arena, "%s/libctrc_rt.a", lib_dir);
     if (access(lib, R_OK) != 0) {
-        diag_error(p->diag, (Span){0}, "ctrc looks for it in ../lib/ctrc beside its own folder: was ctrc moved without it?",
+        diag_error(p->diag, (Span){0},
+                   "ctrc looks for it in ../lib/ctrc beside its own folder: was ctrc moved without it?",
                    "can't read the runtime library '%s': %s", lib, strerror(errno));
         return false;
     }

@@ -104,5 +104,6 @@ LLVMTargetMachineRef emit_machine(Diag *d, const EmitTarget *t, int level) {
         return NULL;
     }
     LLVMCodeGenOptLevel opt = level == 0 ? LLVMCodeGenLevelLess : LLVMCodeGenLevelDefault;
-    return LLVMCreateTargetMachine(target, t->triple, t->cpu, t->features, opt, LLVMRelocPIC, LLVMCodeModelDefault);
+    return LLVMCreateTargetMachine(target, t->triple, t->cpu, t->features, opt, LLVMRelocPIC,
+                                   LLVMCodeModelDefault);
 }

@@ -9,9 +9,9 @@
 #include "tests/tools/emit_jit.h"
 
 static const EmitJitShape shapes[] = {
-    {1024, 396, 0}, {512, 1024, 0}, {256, 512, 0}, {64, 256, 0},  {512, 396, 0}, {128, 512, 0}, {32, 128, 0},
-    {512, 12, 0},   {256, 512, 0},  {80, 144, 0},  {40, 80, 0},   {16, 64, 0},   {396, 1024, 1}, {1024, 512, 1},
-    {512, 256, 1},  {144, 80, 1},
+    {1024, 396, 0}, {512, 1024, 0}, {256, 512, 0}, {64, 256, 0}, {512, 396, 0}, {128, 512, 0},
+    {32, 128, 0},   {512, 12, 0},   {256, 512, 0}, {80, 144, 0}, {40, 80, 0},   {16, 64, 0},
+    {396, 1024, 1}, {1024, 512, 1}, {512, 256, 1}, {144, 80, 1},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -37,16 +37,19 @@ typedef struct {
 } Case;
 
 typedef void (*Work)(const Case *c);
-static void run_gemm(const Case *c) { emit_jit_gemm(c->jit, c->shape)(c->c, c->a, c->b, c->scratch, 0, c->rows); }
+static void run_gemm(const Case *c) {
+    emit_jit_gemm(c->jit, c->shape)(c->c, c->a, c->b, c->scratch, 0, c->rows);
+}
 static void run_grad(const Case *c) {
-    emit_jit_grad(c->jit, c->shape)(c->g, c->a, c->c, c->scratch, 0, emit_jit_tiles(c->jit, c->shape), c->rows);
+    emit_jit_grad(c->jit, c->shape)(c->g, c->a, c->c, c->scratch, 0, emit_jit_tiles(c->jit, c->shape),
+                                    c->rows);
 }
 static void run_library(const Case *c) {
     const EmitJitShape *s = &shapes[c->shape];
     for (int64_t i = 0; i < c->rows; i += 64) {
         int64_t m = c->rows - i < 64 ? c->rows - i : 64;
-        dnnl_sgemm('N', s->tb ? 'T' : 'N', m, s->n, s->k, 1, c->a + i * s->k, s->k, c->b, s->tb ? s->k : s->n, 0,
-                   c->c + i * s->n, s->n);
+        dnnl_sgemm('N', s->tb ? 'T' : 'N', m, s->n, s->k, 1, c->a + i * s->k, s->k, c->b, s->tb ? s->k : s->n,
+                   0, c->c + i * s->n, s->n);
     }
 }
 static void run_library_grad(const Case *c) {
@@ -72,7 +75,8 @@ static double gflops(Work work, const Case *c) {
 int main(int argc, char **argv) {
     int64_t rows = argc > 1 ? atoll(argv[1]) : 512;
     EmitJit *jit = emit_jit_products(shapes, SHAPES, 0);
-    printf("%8s %6s %6s %4s %10s %10s %10s %10s\n", "rows", "k", "n", "", "tile", "library", "tile dW", "library dW");
+    printf("%8s %6s %6s %4s %10s %10s %10s %10s\n", "rows", "k", "n", "", "tile", "library", "tile dW",
+           "library dW");
     for (int i = 0; i < SHAPES; i++) {
         const EmitJitShape *s = &shapes[i];
         size_t m = (size_t)rows, n = (size_t)s->n, k = (size_t)s->k;

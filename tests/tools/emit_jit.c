@@ -22,7 +22,8 @@ static void stop_if(LLVMErrorRef failed) {
 }
 
 /* Opens a module, lets `fill` write into it, and loads it. */
-static EmitJit *open_jit(void (*fill)(EmitJit *j, int count), const EmitJitShape *shapes, int count, int vector_floats) {
+static EmitJit *open_jit(void (*fill)(EmitJit *j, int count), const EmitJitShape *shapes, int count,
+                         int vector_floats) {
     EmitJit *j = calloc(1, sizeof *j);
     if (!j) abort();
     j->arena = arena_new();
@@ -30,10 +31,14 @@ static EmitJit *open_jit(void (*fill)(EmitJit *j, int count), const EmitJitShape
     Diag *d = diag_new(j->arena, stderr);
     IrProgram *p = ir_program_new(j->arena, d);
     if (!emit_target(d, j->arena, "native", &j->target)) abort();
-    if (vector_floats) j->target.pass.vector_floats = vector_floats, j->target.pass.vector_regs = 2 * vector_floats;
+    if (vector_floats)
+        j->target.pass.vector_floats = vector_floats, j->target.pass.vector_regs = 2 * vector_floats;
     LLVMTargetMachineRef tm = emit_machine(d, &j->target, 2);
     LLVMOrcThreadSafeContextRef ts = LLVMOrcCreateNewThreadSafeContext();
-    j->e = (Emit){.p = p, .arena = j->arena, .target = j->target.pass, .W = j->target.pass.vector_floats,
+    j->e = (Emit){.p = p,
+                  .arena = j->arena,
+                  .target = j->target.pass,
+                  .W = j->target.pass.vector_floats,
                   .cx = LLVMOrcThreadSafeContextGetContext(ts)};
     emit_open_module(&j->e, tm, &j->target);
     fill(j, count);
@@ -41,7 +46,8 @@ static EmitJit *open_jit(void (*fill)(EmitJit *j, int count), const EmitJitShape
     LLVMInitializeNativeTarget();
     LLVMInitializeNativeAsmPrinter();
     LLVMOrcLLJITBuilderRef b = LLVMOrcCreateLLJITBuilder();
-    LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(b, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(tm));
+    LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(b,
+                                                  LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(tm));
     stop_if(LLVMOrcCreateLLJIT(&j->jit, b));
     LLVMOrcThreadSafeModuleRef mod = LLVMOrcCreateNewThreadSafeModule(j->e.mod, ts);
     stop_if(LLVMOrcLLJITAddLLVMIRModule(j->jit, LLVMOrcLLJITGetMainJITDylib(j->jit), mod));
@@ -67,7 +73,7 @@ void emit_jit_free(EmitJit *j) {
 static const struct {
     const char *name;
     Val (*f)(Emit *e, Val x);
-} math[] = {{"exp", emit_exp}, {"log", emit_log}, {"log1p", emit_log1p}, {"sigmoid", emit_sigmoid},
+} math[] = {{"exp", emit_exp},   {"log", emit_log}, {"log1p", emit_log1p},      {"sigmoid", emit_sigmoid},
             {"tanh", emit_tanh}, {"erf", emit_erf}, {"softplus", emit_softplus}};
 
 static void math_body(Emit *e, EmitNest *n, int w, void *user) {
@@ -81,10 +87,12 @@ static void fill_math(EmitJit *j, int count) {
         LLVMTypeRef args[] = {e->ptr, e->ptr, e->i64};
         EmitFn outer = emit_fn_open(e, math[i].name, args, 3);
         LLVMSetLinkage(e->fn, LLVMExternalLinkage);
-        EmitNest n = {.n = 1, .lo = emit_i64(e, 0), .hi = LLVMGetParam(e->fn, 2), .n_ref = 2, .body = math_body};
+        EmitNest n = {
+            .n = 1, .lo = emit_i64(e, 0), .hi = LLVMGetParam(e->fn, 2), .n_ref = 2, .body = math_body};
         Val (*f)(Emit *, Val) = math[i].f;
         n.user = &f;
-        for (int k = 0; k < 2; k++) n.ref[k] = (NestRef){.base = LLVMGetParam(e->fn, (unsigned)k), .stride = {1}};
+        for (int k = 0; k < 2; k++)
+            n.ref[k] = (NestRef){.base = LLVMGetParam(e->fn, (unsigned)k), .stride = {1}};
         emit_nest(e, &n);
         emit_fn_close(e, &outer);
     }
@@ -105,8 +113,16 @@ static void fill_products(EmitJit *j, int count) {
         Val p[7];
         for (unsigned k = 0; k < 6; k++) p[k] = LLVMGetParam(e->fn, k);
         e->scratch = p[3];
-        EmitGemm g = {.n = s->n, .k = s->k, .c = p[0], .c_row = s->n, .a = p[1], .a_row = s->k, .a_col = 1, .b = p[2],
-                      .b_row = s->tb ? 1 : s->n, .b_col = s->tb ? s->k : 1};
+        EmitGemm g = {.n = s->n,
+                      .k = s->k,
+                      .c = p[0],
+                      .c_row = s->n,
+                      .a = p[1],
+                      .a_row = s->k,
+                      .a_col = 1,
+                      .b = p[2],
+                      .b_row = s->tb ? 1 : s->n,
+                      .b_col = s->tb ? s->k : 1};
         emit_gemm(e, &g, p[4], p[5]);
         emit_fn_close(e, &outer);
         outer = emit_fn_open(e, arena_printf(e->arena, "grad%d", i), args, 7);

@@ -59,21 +59,45 @@ static void check_range(const char *name, double (*f)(double), double limit) {
 
 static void check(const char *name, double (*f)(double), double lo, double hi, double limit) {
     for (uint32_t i = 0; i < N; i++) in[i] = from_bits(i * 4096u + 1234); /* all exponents, signs and NaNs */
-    static const float special[] = {0.0f, -0.0f, 1, -1, INFINITY, -INFINITY, NAN, 0x1p-149f, -0x1p-149f, 0x1p-126f, 3.4028235e38f,
-                                    -3.4028235e38f, 88.72283f, 88.72284f, -103.97f, -104.5f, 0.625f, 0.9296875f, 4, -4, 0x1p24f};
+    static const float special[] = {
+        0.0f,      -0.0f,     1,          -1,        INFINITY,      -INFINITY,
+        NAN,       0x1p-149f, -0x1p-149f, 0x1p-126f, 3.4028235e38f, -3.4028235e38f,
+        88.72283f, 88.72284f, -103.97f,   -104.5f,   0.625f,        0.9296875f,
+        4,         -4,        0x1p24f};
     memcpy(in, special, sizeof special);
     check_range(name, f, limit);
     for (int i = 0; i < N; i++) in[i] = (float)(lo + (hi - lo) * i / (N - 1));
     check_range(name, f, limit);
 }
 
-static void test_exp(void **s) { (void)s; check("exp", exp, -104, 89, 1); }
-static void test_log(void **s) { (void)s; check("log", log, 0, 4, 1); }
-static void test_log1p(void **s) { (void)s; check("log1p", log1p, -1, 3, 2); }
-static void test_sigmoid(void **s) { (void)s; check("sigmoid", sigmoid_of, -30, 30, 2.5); }
-static void test_tanh(void **s) { (void)s; check("tanh", tanh, -10, 10, 2); }
-static void test_erf(void **s) { (void)s; check("erf", erf, -5, 5, 2); }
-static void test_softplus(void **s) { (void)s; check("softplus", softplus_of, -30, 30, 2); }
+static void test_exp(void **s) {
+    (void)s;
+    check("exp", exp, -104, 89, 1);
+}
+static void test_log(void **s) {
+    (void)s;
+    check("log", log, 0, 4, 1);
+}
+static void test_log1p(void **s) {
+    (void)s;
+    check("log1p", log1p, -1, 3, 2);
+}
+static void test_sigmoid(void **s) {
+    (void)s;
+    check("sigmoid", sigmoid_of, -30, 30, 2.5);
+}
+static void test_tanh(void **s) {
+    (void)s;
+    check("tanh", tanh, -10, 10, 2);
+}
+static void test_erf(void **s) {
+    (void)s;
+    check("erf", erf, -5, 5, 2);
+}
+static void test_softplus(void **s) {
+    (void)s;
+    check("softplus", softplus_of, -30, 30, 2);
+}
 
 static void test_signs(void **s) {
     (void)s;
@@ -89,8 +113,9 @@ static void test_signs(void **s) {
 int main(void) {
     jit = emit_jit_math();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exp), cmocka_unit_test(test_log), cmocka_unit_test(test_log1p), cmocka_unit_test(test_sigmoid),
-        cmocka_unit_test(test_tanh), cmocka_unit_test(test_erf), cmocka_unit_test(test_softplus), cmocka_unit_test(test_signs),
+        cmocka_unit_test(test_exp),      cmocka_unit_test(test_log),   cmocka_unit_test(test_log1p),
+        cmocka_unit_test(test_sigmoid),  cmocka_unit_test(test_tanh),  cmocka_unit_test(test_erf),
+        cmocka_unit_test(test_softplus), cmocka_unit_test(test_signs),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     emit_jit_free(jit);

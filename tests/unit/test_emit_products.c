@@ -1,5 +1,5 @@
-/* Register tiles against sums in double precision, at sizes that leave tails in every direction, cross blocks of
- * terms and groups of panels; and the same bits however rows or tiles are cut. */
+/* Register tiles against sums in double precision, at sizes that leave tails in every direction, cross blocks
+ * of terms and groups of panels; and the same bits however rows or tiles are cut. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,9 +12,9 @@
 #include "tests/tools/emit_jit.h"
 
 static const EmitJitShape shapes[] = {
-    {1, 1, 0},    {8, 4, 0},    {16, 16, 0},  {17, 5, 0},   {15, 31, 0},  {40, 80, 0},   {80, 144, 0},  {33, 385, 0},
-    {300, 12, 0}, {64, 800, 0}, {396, 70, 0}, {31, 1025, 0}, {7, 9, 1},    {16, 24, 1},   {23, 100, 1},  {80, 13, 1},
-    {144, 390, 1}, {9, 769, 1},
+    {1, 1, 0},    {8, 4, 0},    {16, 16, 0},  {17, 5, 0},   {15, 31, 0},   {40, 80, 0},
+    {80, 144, 0}, {33, 385, 0}, {300, 12, 0}, {64, 800, 0}, {396, 70, 0},  {31, 1025, 0},
+    {7, 9, 1},    {16, 24, 1},  {23, 100, 1}, {80, 13, 1},  {144, 390, 1}, {9, 769, 1},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes, ROWS = 601 };
 
@@ -31,15 +31,16 @@ static float *numbers(size_t n, uint32_t seed) {
 /* Rounding of a sum of k products of numbers below 1; a wrong or missing term is about 0.3. */
 static double tolerance(int64_t k) { return 2e-7 * (double)k + 1e-6; }
 
-static void expect_product(const EmitJitShape *s, const float *c, const float *a, const float *b, int64_t rows) {
+static void expect_product(const EmitJitShape *s, const float *c, const float *a, const float *b,
+                           int64_t rows) {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < s->n; j++) {
             double sum = 0;
             for (int64_t l = 0; l < s->k; l++)
                 sum += (double)a[i * s->k + l] * (s->tb ? b[j * s->k + l] : b[l * s->n + j]);
             if (!(fabs(c[i * s->n + j] - sum) <= tolerance(s->k)))
-                fail_msg("%ldx%ld%s: [%ld,%ld] is %.9g, expected %.9g", (long)s->k, (long)s->n, s->tb ? " b^T" : "", (long)i,
-                         (long)j, c[i * s->n + j], sum);
+                fail_msg("%ldx%ld%s: [%ld,%ld] is %.9g, expected %.9g", (long)s->k, (long)s->n,
+                         s->tb ? " b^T" : "", (long)i, (long)j, c[i * s->n + j], sum);
         }
 }
 
@@ -47,7 +48,8 @@ static void check_gemm(EmitJit *jit, int k) {
     const EmitJitShape *s = &shapes[k];
     EmitGemmFn f = emit_jit_gemm(jit, k);
     size_t m = ROWS, size = m * (size_t)s->n;
-    float *a = numbers(m * (size_t)s->k, 1), *b = numbers((size_t)(s->n * s->k), 2), *c = numbers(size + 1, 3), *d = numbers(size, 4);
+    float *a = numbers(m * (size_t)s->k, 1), *b = numbers((size_t)(s->n * s->k), 2),
+          *c = numbers(size + 1, 3), *d = numbers(size, 4);
     char *scratch = (char *)numbers((size_t)emit_jit_scratch(jit, k) / 4 + 1, 5);
     float guard = c[size];
     f(c, a, b, scratch, 0, ROWS);
@@ -63,7 +65,8 @@ static void check_grad(EmitJit *jit, int k, int64_t rows) {
     const EmitJitShape *s = &shapes[k];
     EmitGradFn f = emit_jit_grad(jit, k);
     size_t size = (size_t)(s->n * s->k);
-    float *x = numbers((size_t)(rows * s->k) + 1, 1), *g = numbers((size_t)(rows * s->n) + 1, 2), *c = numbers(size + 1, 3), *d = numbers(size, 4);
+    float *x = numbers((size_t)(rows * s->k) + 1, 1), *g = numbers((size_t)(rows * s->n) + 1, 2),
+          *c = numbers(size + 1, 3), *d = numbers(size, 4);
     char *scratch = (char *)numbers((size_t)emit_jit_scratch(jit, k) / 4 + 1, 5);
     float guard = c[size];
     int64_t tiles = emit_jit_tiles(jit, k);
@@ -74,8 +77,8 @@ static void check_grad(EmitJit *jit, int k, int64_t rows) {
             double sum = 0;
             for (int64_t m = 0; m < rows; m++) sum += (double)x[m * s->k + i] * g[m * s->n + j];
             if (!(fabs(c[i * s->n + j] - sum) <= tolerance(rows)))
-                fail_msg("dW %ldx%ld: [%ld,%ld] is %.9g, expected %.9g", (long)s->k, (long)s->n, (long)i, (long)j,
-                         c[i * s->n + j], sum);
+                fail_msg("dW %ldx%ld: [%ld,%ld] is %.9g, expected %.9g", (long)s->k, (long)s->n, (long)i,
+                         (long)j, c[i * s->n + j], sum);
         }
     for (int64_t t = 0; t < tiles; t += 3) f(d, x, g, scratch, t, t + 3 < tiles ? t + 3 : tiles, rows);
     assert_memory_equal(c, d, size * sizeof *c);
@@ -96,7 +99,8 @@ static void test_weight_gradients(void **state) {
 
 /* The tiles of this CPU, and those for AVX-512 in whatever vectors it has. */
 static int run(int vector_floats) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_weight_gradients)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_products),
+                                       cmocka_unit_test(test_weight_gradients)};
     jit = emit_jit_products(shapes, SHAPES, vector_floats);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     emit_jit_free(jit);

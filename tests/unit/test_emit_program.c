@@ -1,5 +1,5 @@
-/* What the backend makes of a whole program: objects, assembly for each target, plans, graphs, executables; and
- * what it says when it can't. */
+/* What the backend makes of a whole program: objects, assembly for each target, plans, graphs, executables;
+ * and what it says when it can't. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,11 +43,15 @@ static IrProgram *program(const char *model, const char *march) {
     const char *path = arena_printf(arena, "%s/models/%s.ctr", CTRC_SOURCE_DIR, model);
     IrProgram *p = frontend_compile(arena, diag, path, NULL, 0, CTRC_SOURCE_DIR "/frontend/lib");
     PassOptions o = {.level = 2, .out = stdout};
-    if (!p || !backend_target(diag, march, &o.target) || !pass_run_all(p, &o)) fail_msg("%s: %s", model, said());
+    if (!p || !backend_target(diag, march, &o.target) || !pass_run_all(p, &o))
+        fail_msg("%s: %s", model, said());
     return p;
 }
 
-typedef struct { char *data; size_t size; } Text;
+typedef struct {
+    char *data;
+    size_t size;
+} Text;
 
 static Text emitted(IrProgram *p, const char *march, BackendEmit what) {
     Text t = {0};
@@ -67,7 +71,8 @@ static int count(const char *text, const char *what) {
 
 static void test_same_object_twice(void **state) {
     (void)state;
-    Text a = emitted(program("adult", "native"), "native", EMIT_OBJ), b = emitted(program("adult", "native"), "native", EMIT_OBJ);
+    Text a = emitted(program("adult", "native"), "native", EMIT_OBJ),
+         b = emitted(program("adult", "native"), "native", EMIT_OBJ);
     assert_true(a.size > 10000 && a.size == b.size);
     assert_memory_equal(a.data, b.data, a.size);
     free(a.data), free(b.data);
@@ -75,14 +80,16 @@ static void test_same_object_twice(void **state) {
 
 static void test_targets(void **state) {
     (void)state;
-    Text v3 = emitted(program("adult", "x86-64-v3"), "x86-64-v3", EMIT_ASM), v4 = emitted(program("adult", "x86-64-v4"), "x86-64-v4", EMIT_ASM);
+    Text v3 = emitted(program("adult", "x86-64-v3"), "x86-64-v3", EMIT_ASM),
+         v4 = emitted(program("adult", "x86-64-v4"), "x86-64-v4", EMIT_ASM);
     assert_int_equal(count(v3.data, "%zmm"), 0);
     assert_true(count(v3.data, "vfmadd231ps") > 100);
     assert_true(count(v4.data, "%zmm") > count(v4.data, "%ymm"));
     free(v3.data), free(v4.data);
 }
 
-/* No flag that would let LLVM contract or reassociate; the one exported constant, and no call but the runtime's. */
+/* No flag that would let LLVM contract or reassociate; the one exported constant, and no call but the
+ * runtime's. */
 static void test_llvm_text(void **state) {
     (void)state;
     Text t = emitted(program("adult", "x86-64-v3"), "x86-64-v3", EMIT_LLVM);
@@ -100,7 +107,8 @@ static void test_unknown_march(void **state) {
     (void)state;
     PassTarget t;
     assert_false(backend_target(diag, "x86-64-v2", &t));
-    assert_non_null(strstr(said(), "error: unknown --march 'x86-64-v2': expected native, x86-64-v3 or x86-64-v4"));
+    assert_non_null(
+        strstr(said(), "error: unknown --march 'x86-64-v2': expected native, x86-64-v3 or x86-64-v4"));
     assert_non_null(strstr(said(), "hint: did you mean 'x86-64-v3'?"));
 }
 
@@ -195,7 +203,8 @@ static void test_link_without_library(void **state) {
     const char *exe = in_folder("model");
     put_file(exe, "as it was");
     assert_false(backend_link(program("adult", "native"), "native", 2, "/nowhere", exe));
-    assert_non_null(strstr(said(), "error: can't read the runtime library '/nowhere/libctrc_rt.a': No such file or directory"));
+    assert_non_null(strstr(
+        said(), "error: can't read the runtime library '/nowhere/libctrc_rt.a': No such file or directory"));
     expect_file(exe, "as it was");
     expect_alone("model");
 }
@@ -217,7 +226,8 @@ static void test_link_without_cc(void **state) {
 
 static void test_link_into_missing_folder(void **state) {
     (void)state;
-    assert_false(backend_link(program("adult", "native"), "native", 2, CTRC_BUILD_DIR "/lib/ctrc", in_folder("no/model")));
+    assert_false(backend_link(program("adult", "native"), "native", 2, CTRC_BUILD_DIR "/lib/ctrc",
+                              in_folder("no/model")));
     assert_non_null(strstr(said(), "error: can't write beside"));
     assert_non_null(strstr(said(), "No such file or directory"));
 }
@@ -232,7 +242,9 @@ static void test_link(void **state) {
     struct stat st;
     assert_int_equal(stat(exe, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0750);
-    assert_int_equal(system(arena_printf(arena, "%s info > %s/info && grep -q adult %s/info && rm %s/info", exe, folder, folder, folder)), 0);
+    assert_int_equal(system(arena_printf(arena, "%s info > %s/info && grep -q adult %s/info && rm %s/info",
+                                         exe, folder, folder, folder)),
+                     0);
     expect_alone("model");
 }
 
