@@ -65,10 +65,7 @@ Val emit_icmp(Emit *e, LLVMIntPredicate p, Val a, Val b);
 Val emit_to_i64(Emit *e, Val u32);
 Val emit_to_f32(Emit *e, Val unsigned_int);
 Val emit_take(Emit *e, Val vec, int from, int w); /* lanes from..from+w-1; a scalar if w is 1 */
-Val emit_join(Emit *e, Val a, Val b);             /* lanes of a, then of b */
 Val emit_hsum(Emit *e, Val vec);                  /* halves added until one is left */
-Val emit_hmax(Emit *e, Val vec);
-Val emit_larger(Emit *e, Val a, Val b); /* NaN if a is one */
 
 /* ---- emit_build.c: memory ---- */
 Val emit_at(Emit *e, Val base, Val floats); /* base + floats, as float * */
@@ -142,7 +139,6 @@ Val emit_offset(Emit *e, int axis, Val row);                       /* i64: posit
 void emit_units(Emit *e, IrType t, Val *lo, Val *hi);
 /* How many units of a type there are in the whole step. */
 Val emit_unit_count(Emit *e, IrType t);
-bool emit_coarser(IrLive a, IrLive b); /* a value of live a repeats along one of live b */
 
 /* ---- emit_nest.c: loops over elements ---- */
 enum { NEST_DIMS = IR_MAX_RANK + 2, NEST_REFS = 64 };

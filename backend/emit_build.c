@@ -69,33 +69,9 @@ Val emit_take(Emit *e, Val vec, int from, int w) {
                                   LLVMConstVector(mask, (unsigned)w), "");
 }
 
-Val emit_join(Emit *e, Val a, Val b) {
-    int n = emit_lanes(a);
-    if (n == 1) {
-        Val v = LLVMBuildInsertElement(e->b, LLVMGetPoison(emit_vec(e, 2)), a, emit_i32(e, 0), "");
-        return LLVMBuildInsertElement(e->b, v, b, emit_i32(e, 1), "");
-    }
-    Val mask[64];
-    for (int i = 0; i < 2 * n; i++) mask[i] = emit_i32(e, i);
-    return LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(mask, (unsigned)(2 * n)), "");
-}
-
 Val emit_hsum(Emit *e, Val vec) {
     for (int n = emit_lanes(vec); n > 1; n /= 2)
         vec = emit_fadd(e, emit_take(e, vec, 0, n / 2), emit_take(e, vec, n / 2, n / 2));
-    return vec;
-}
-
-Val emit_larger(Emit *e, Val a, Val b) {
-    /* not (b > a) keeps a when either is NaN; then a NaN in b is taken explicitly */
-    Val pick = LLVMBuildFCmp(e->b, LLVMRealUGT, b, a, "");
-    Val a_nan = LLVMBuildFCmp(e->b, LLVMRealUNO, a, a, "");
-    return emit_select(e, a_nan, a, emit_select(e, pick, b, a));
-}
-
-Val emit_hmax(Emit *e, Val vec) {
-    for (int n = emit_lanes(vec); n > 1; n /= 2)
-        vec = emit_larger(e, emit_take(e, vec, 0, n / 2), emit_take(e, vec, n / 2, n / 2));
     return vec;
 }
 

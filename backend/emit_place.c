@@ -84,8 +84,6 @@ Val emit_unit_count(Emit *e, IrType t) {
     }
 }
 
-bool emit_coarser(IrLive a, IrLive b) { return a < b; }
-
 /* ---- sources ---- */
 
 Val emit_CONST(Emit *e, const IrNode *n) {
