@@ -260,6 +260,33 @@ static IrNode *reduce_case(Case *c, IrOp op, int variant) {
 
 /* ---- products and normalisation ---- */
 
+/* Products with something done to their result, which fuse makes one kernel with them. */
+static IrNode *epilogue_case(Case *c, int variant) {
+    IrNode *plain;
+    switch (variant) {
+    case 0: /* a row's value along its positions */
+        plain = matmul(c, pos(c, DIMS(5)), always(c, DIMS(5, 17)), false, false);
+        return unary(c, OP_RELU, binary(c, OP_ADD, plain, row(c, DIMS(17))));
+    case 1: /* narrower than a vector: the library's */
+        plain = matmul(c, row(c, DIMS(12)), always(c, DIMS(12, 6)), false, false);
+        return unary(c, OP_TANH, binary(c, OP_ADD, plain, always(c, DIMS(6))));
+    case 2: /* dot products */
+        plain = matmul(c, row(c, DIMS(19)), always(c, DIMS(19, 2)), false, false);
+        return unary(c, OP_SIGMOID, binary(c, OP_ADD, plain, always(c, DIMS(2))));
+    case 3: /* rows of the product that are not the batch's */
+        plain = matmul(c, row(c, DIMS(3, 20)), always(c, DIMS(20, 24)), false, false);
+        return binary(c, OP_ADD, binary(c, OP_MUL, plain, row(c, DIMS(3, 1))), row(c, DIMS(24)));
+    case 4: /* a gradient that is the same for all positions of a row */
+        plain = matmul(c, pos(c, DIMS(5)), always(c, DIMS(5, 17)), false, false);
+        return unary(c, OP_SEGSUM, plain);
+    case 5:
+        plain = matmul(c, row(c, DIMS(30)), always(c, DIMS(30, 21)), false, false);
+        return with(c, OP_DROPOUT, binary(c, OP_ADD, plain, always(c, DIMS(21))), 2,
+                    (IrAttr[]){ir_af("rate", 0.25), ir_ai("key", 77)});
+    default: return NULL;
+    }
+}
+
 static IrNode *matmul_case(Case *c, int variant) {
     switch (variant) {
     case 0: return matmul(c, row(c, DIMS(13)), always(c, DIMS(13, 9)), false, false);
@@ -280,7 +307,7 @@ static IrNode *matmul_case(Case *c, int variant) {
                             always(c, DIMS(33))));
     case 13: return matmul(c, row(c, DIMS(4, 6)), row(c, DIMS(4, 6)), false, true); /* dot interaction */
     case 14: return matmul(c, row(c, DIMS(3)), always(c, DIMS(3, 1)), false, false);
-    default: return NULL;
+    default: return epilogue_case(c, variant - 15);
     }
 }
 
