@@ -2,7 +2,7 @@
 #include "frontend/value.h"
 #include <string.h>
 
-#define MAX_IDS 4294967295LL /* ids are 32 bits wide, one value means "no id" */
+#define MAX_IDS 4294967294LL /* ids are 32 bits wide, one value means "no id" and none is a table's size */
 
 static bool of_reader(const IrNode *n) { return n->op == OP_COLUMN || ir_ops[n->op].cls == CLASS_READ; }
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define MAX_ELEMENTS ((int64_t)1 << 40)
-#define MAX_ROWS 4294967295LL
+#define MAX_ROWS 4294967294LL
 
 /* ---- inside shared(f) ---- */
 
