@@ -91,8 +91,9 @@ static json_t *params_json(const RtModel *m) {
 static json_t *metrics_json(const RtModel *m) {
     json_t *a = json_array();
     for (int i = 0; i < m->n_metrics; i++)
-        json_array_append_new(a, json_pack("{s:s,s:s}", "kind", rt_metric_name(m->metrics[i].kind),
-                                           "prediction", m->predictions[m->metrics[i].prediction].name));
+        json_array_append_new(a, json_pack("{s:s,s:s,s:s}", "kind", rt_metric_name(m->metrics[i].kind),
+                                           "prediction", m->predictions[m->metrics[i].prediction].name, "key",
+                                           m->metrics[i].key));
     return a;
 }
 
@@ -209,8 +210,7 @@ static int info_text(const RtModel *m) {
             row(i ? "" : "params", "%s = %g", m->params[i].name, m->params[i].num);
     for (int i = 0; i < m->n_predictions; i++) row(i ? "" : "predictions", "%s", m->predictions[i].name);
     for (int i = 0; i < m->n_metrics; i++)
-        row(i ? "" : "metrics", "%s of %s", rt_metric_name(m->metrics[i].kind),
-            m->predictions[m->metrics[i].prediction].name);
+        row(i ? "" : "metrics", "%s of %s", rt_metric_name(m->metrics[i].kind), m->metrics[i].key);
     print_columns(m);
     print_weights(m);
     return rt_flush_stdout();

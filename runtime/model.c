@@ -424,6 +424,29 @@ static void parse_predictions(Parse *p) {
     }
 }
 
+static bool predicts(const RtModel *m, const char *name) {
+    for (int i = 0; i < m->n_predictions; i++)
+        if (!strcmp(m->predictions[i].name, name)) return true;
+    return false;
+}
+
+/* The prediction's name; of a second metric of its kind (another label, other rows) name_1, and so on. */
+static const char *metric_key(RtJson *j, const RtModel *m, int metric) {
+    const RtMetric *t = &m->metrics[metric];
+    const char *name = m->predictions[t->prediction].name;
+    int same = 0;
+    for (int i = 0; i < metric; i++)
+        same += m->metrics[i].kind == t->kind && m->metrics[i].prediction == t->prediction;
+    if (same == 0) return name;
+    size_t bytes = strlen(name) + 16;
+    char *key = rt_json_alloc(j, (int)bytes, 1);
+    for (int k = 1; same > 0; k++) {
+        snprintf(key, bytes, "%s_%d", name, k);
+        if (!predicts(m, key)) same--;
+    }
+    return key;
+}
+
 static void parse_metrics(Parse *p) {
     RtJson *j = &p->j;
     LIST(p, "metrics", metrics, n_metrics)
@@ -435,7 +458,11 @@ static void parse_metrics(Parse *p) {
         t->prediction = -1;
         for (int k = 0; k < m->n_predictions; k++)
             if (!strcmp(m->predictions[k].name, name)) t->prediction = k;
-        if (t->prediction < 0) rt_json_fail(j, "there is no prediction '%s'", name);
+        if (t->prediction < 0) {
+            rt_json_fail(j, "there is no prediction '%s'", name);
+            return;
+        }
+        t->key = metric_key(j, m, i);
         parse_per_fn(p, o, "p", t->p, 2);
         parse_per_fn(p, o, "y", t->y, 2);
         parse_per_fn_or_null(p, o, "where", t->where, 2);

@@ -80,7 +80,7 @@ enum { RT_TRAIN, RT_EVAL, RT_PREDICT, RT_FUNCTIONS_N };
 
 typedef struct { const char *name; int output[RT_FUNCTIONS_N]; } RtPrediction;
 typedef enum { RT_AUC, RT_GAUC, RT_LOGLOSS, RT_PCOC, RT_ACCURACY } RtMetricKind;
-typedef struct { RtMetricKind kind; int prediction; int p[2], y[2], where[2], by[2]; /* by [RT_TRAIN|RT_EVAL]; where, by -1: none */ } RtMetric;
+typedef struct { RtMetricKind kind; int prediction; const char *key; int p[2], y[2], where[2], by[2]; /* by [RT_TRAIN|RT_EVAL]; where, by -1: none. key: what reports call it */ } RtMetric;
 typedef struct { const char *path; int64_t n; uint64_t digest; const char *text; uint64_t bytes; } RtVocab;
 typedef struct { const char *name; bool is_string; double num; const char *str; } RtParam;
 

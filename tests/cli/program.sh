@@ -200,6 +200,21 @@ expect 1 ./clicks eval --data eval.csv --load train.csv; hears "train.csv/state.
 sed 's/adam(/sgd(/' clicks.ctr > other.ctr; build other other.ctr
 expect 0 ./other eval --data eval.csv --load ckpt --json; hears "warning: ckpt: written by the model 'clicks' from another source (digest "
 [ "$(metrics out)" = "$(metrics trained.json)" ] || fail "another optimizer evaluates to $(metrics out)"
+# two metrics of one kind over the same prediction are told apart: the first has its name, the next a number behind it
+sed '/^metric/d' clicks.ctr > segments.ctr
+printf 'metric logloss(ctr, click)\nmetric logloss(ctr, 1 - click)\nmetric logloss(ctr, click, where = click)\n' >> segments.ctr
+build segments segments.ctr
+expect 0 ./segments eval --data eval.csv --load ckpt --json
+close "$(metric logloss ctr)" "$logloss"
+prints '"logloss":\{"ctr":[0-9.]+,"ctr_1":[0-9.]+,"ctr_2":[0-9.]+\}'
+[ "$(metric logloss ctr)" != "$(metric logloss ctr_1)" ] && [ "$(metric logloss ctr)" != "$(metric logloss ctr_2)" ] ||
+  fail "different metrics, one number: $(cat out)"
+expect 0 ./segments eval --data eval.csv --load ckpt; prints '^logloss ctr +0\.'; prints '^logloss ctr_1 +[0-9]'
+expect 0 ./segments info; prints '^metrics +logloss of ctr$'; prints '^ +logloss of ctr_1$'
+# the largest table that compiles also runs
+sed -e 's/hash(user, buckets)/hash(user, 4294967294)/; s/table(buckets/table(4294967294/' clicks.ctr > largest.ctr
+build largest largest.ctr; expect 0 ./largest info; prints '^  t +\[4294967294,4\]'
+expect 0 ./largest train --data train.csv --steps 1
 # saving over a checkpoint replaces it, and keeps what else is there
 echo mine > again/notes; expect 0 ./clicks train --data train.csv --epochs 1 --save again
 same again/weights.safetensors reference/weights.safetensors; [ -s again/notes ] || fail "again/notes is gone"; absent again.tmp
