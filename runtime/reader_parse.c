@@ -146,11 +146,23 @@ static const char *place_of(const RtParser *p, const Column *k, const char *at) 
     return at >= text && at < text + p->block->bytes[k->c->side] ? at : k->at;
 }
 
+static bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
+/* What in the .ctr file would have made a value of it. Blanks are still there only if nothing trims them. */
+static const char *hint_for(const Column *k, const char *found, size_t bytes) {
+    float number;
+    if (bytes && (is_blank(found[0]) || is_blank(found[bytes - 1])))
+        return "\nhint: trim = true in the input's brackets takes blanks away";
+    if (k->c->kind == RT_LABEL && !k->c->positive && rt_parse_float(found, bytes, &number) != RT_NUMBER_OK)
+        return "\nhint: a label that is a text says which one means 1: label positive(\"yes\")";
+    return "";
+}
+
 static int fail_value(RtParser *p, const Column *k, const char *at, const char *found, size_t bytes,
                       const char *expected) {
     char shown[RT_SHOWN];
-    return fail_at(p, k->c->side, place_of(p, k, at), "expected %s for column '%s', found %s", expected,
-                   k->c->name, rt_show(found, bytes, shown));
+    return fail_at(p, k->c->side, place_of(p, k, at), "expected %s for column '%s', found %s%s", expected,
+                   k->c->name, rt_show(found, bytes, shown), hint_for(k, found, bytes));
 }
 
 static const char *expected_number(const Column *k, RtNumber why) {

@@ -69,7 +69,8 @@ labels() {
 }
 labels 2 "bad.csv:290:1: error: expected a label from 0 to 1 for column 'click', found '2'"
 labels -1 "bad.csv:290:1: error: expected a label from 0 to 1 for column 'click', found '-1'"
-labels yes "bad.csv:290:1: error: expected a number for column 'click', found 'yes'"
+labels yes "bad.csv:290:1: error: expected a number for column 'click', found 'yes'
+hint: a label that is a text says which one means 1: label positive(\"yes\")"
 labels '' "bad.csv:290:1: error: label 'click' is empty"
 
 # ---- what isn't text at all ----

@@ -54,7 +54,8 @@ static void test_labels(void **state) {
     (void)state;
     expect_bad("2,1,1,x,,", "1: error: expected a label from 0 to 1 for column 'clicked', found '2'");
     expect_bad("-0.5,1,1,x,,", "1: error: expected a label from 0 to 1 for column 'clicked', found '-0.5'");
-    expect_bad("yes,1,1,x,,", "1: error: expected a number for column 'clicked', found 'yes'");
+    expect_bad("yes,1,1,x,,", "1: error: expected a number for column 'clicked', found 'yes'\n"
+                              "hint: a label that is a text says which one means 1: label positive(\"yes\")");
     expect_bad(" ,1,1,x,,", "2: error: label 'clicked' is empty");
     Describe d = {.columns = LABEL("y", ",'positive':'>50K','negative':'<=50K'") "," COL("x", "string", ""),
                   .features = VALUE(C(0), -1),

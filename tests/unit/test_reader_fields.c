@@ -94,7 +94,8 @@ static void test_trim_off(void **state) {
     Describe d = TEXTS(",'trim':false");
     expect_rows(&d, "a b, b,a; b,1\n", "4 99 [0 99] [1]\n");
     expect_rows(&d, " ,\t, ,1\n", "99 99 [99] [1]\n");
-    expect_error(&d, "a,b,a, 1\n", "data.csv:1:7: error: expected a number for column 'm', found ' 1'\n");
+    expect_error(&d, "a,b,a, 1\n", "data.csv:1:7: error: expected a number for column 'm', found ' 1'\n"
+                                    "hint: trim = true in the input's brackets takes blanks away\n");
 }
 
 static void test_missing_texts(void **state) {
