@@ -111,7 +111,8 @@ static Flow loop(Ev *ev, Scope *s, const AstStmt *st, bool top, Value **returned
     Value *v = ev_expr(ev, s, st->loop.in);
     if (!v) return FLOW_NEXT;
     if (v->kind != V_LIST) {
-        ev_error(ev, st->loop.in->span, v->kind == V_NUMBER ? "range(n) is the list 0 … n-1" : NULL,
+        ev_error(ev, st->loop.in->span,
+                 v->kind == V_NUMBER ? "[n] is a list of one, range(n) the list 0 … n-1" : NULL,
                  "expected a list, found %s", ev_describe(ev, v));
         return FLOW_NEXT;
     }

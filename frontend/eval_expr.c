@@ -45,7 +45,8 @@ static void collect(Ev *ev, Scope *s, const AstExpr *e, int depth, Collected *ou
     Value *in = ev_expr(ev, s, f->in);
     if (!in || in->kind != V_LIST) {
         if (in)
-            ev_error(ev, f->in->span, in->kind == V_NUMBER ? "range(n) is the list 0 … n-1" : NULL,
+            ev_error(ev, f->in->span,
+                     in->kind == V_NUMBER ? "[n] is a list of one, range(n) the list 0 … n-1" : NULL,
                      "expected a list, found %s", ev_describe(ev, in));
         out->whole = false;
         return;

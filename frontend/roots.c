@@ -207,4 +207,5 @@ void ev_enable(Ev *ev, Scope *s, const AstStmt *st) {
     const char *request = arena_printf(ev->a, "%c%s%s%s%s", st->enable.on ? '+' : '-', st->name,
                                        brackets ? "(" : "", args, brackets ? ")" : "");
     ARENA_PUSH(ev->a, ev->p->requests, ev->p->n_requests, ev->p->cap_requests, request);
+    ARENA_PUSH(ev->a, ev->p->request_spans, ev->p->n_request_spans, ev->p->cap_request_spans, st->span);
 }

@@ -227,6 +227,7 @@ typedef struct IrProgram {
     IrFunc **funcs;       int n_funcs, cap_funcs;
     const char **applied; int n_applied, cap_applied;   /* passes already run, with arguments */
     const char **requests; int n_requests, cap_requests; /* enable/disable lines of the file: "+p(args)" "-p" */
+    Span *request_spans;  int n_request_spans, cap_request_spans; /* of each; none if the program was read as IR */
     int64_t batch, epochs, steps, shuffle, seed; /* train(…); 0 steps: no limit */
     int next_id;
 } IrProgram;

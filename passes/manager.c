@@ -21,13 +21,15 @@ static int find(const char *name, int from) {
     return -1;
 }
 
-bool pass_known(Diag *d, const char *name) {
+static bool known_at(Diag *d, Span at, const char *name) {
     const char **names = ARENA_ARRAY(d->arena, const char *, pass_count);
     if (find(name, 0) >= 0) return true;
     for (int i = 0; i < pass_count; i++) names[i] = pass_table[i].name;
-    diag_error(d, no_place, diag_did_you_mean(d, name, names, pass_count), "unknown pass '%s'", name);
+    diag_error(d, at, diag_did_you_mean(d, name, names, pass_count), "unknown pass '%s'", name);
     return false;
 }
+
+bool pass_known(Diag *d, const char *name) { return known_at(d, no_place, name); }
 
 void pass_list(FILE *out) {
     static const char *const kinds[] = {"required", "exact", "changes the model"};
@@ -69,24 +71,25 @@ static Wish wish_for(IrProgram *p, const PassOptions *o, const char *name) {
     return w;
 }
 
-static bool request_known(IrProgram *p, const char *request) {
+static bool request_known(IrProgram *p, int number) {
+    const char *request = p->requests[number];
+    Span at = number < p->n_request_spans ? p->request_spans[number] : no_place;
     PassArg *list = NULL;
     int n = 0;
     if (request[0] != '+' && request[0] != '-') {
-        diag_error(p->diag, no_place, NULL, "expected '+' or '-' before a requested pass, found '%s'",
-                   request);
+        diag_error(p->diag, at, NULL, "expected '+' or '-' before a requested pass, found '%s'", request);
         return false;
     }
     if (!pass_parse_args(p->arena, p->diag, request + 1, &list, &n)) return false;
-    if (n == 1) return pass_known(p->diag, list->name);
-    diag_error(p->diag, no_place, NULL, "expected one pass in a request, found '%s'", request);
+    if (n == 1) return known_at(p->diag, at, list->name);
+    diag_error(p->diag, at, NULL, "expected one pass in a request, found '%s'", request);
     return false;
 }
 
 /* Names that aren't passes, and passes that can't be left out. */
 static bool check_wishes(IrProgram *p, const PassOptions *o) {
     bool ok = true;
-    for (int i = 0; i < p->n_requests; i++) ok &= request_known(p, p->requests[i]);
+    for (int i = 0; i < p->n_requests; i++) ok &= request_known(p, i);
     for (int i = 0; i < o->n_enable; i++) ok &= pass_known(p->diag, o->enable[i].name);
     for (int i = 0; i < o->n_disable; i++) ok &= pass_known(p->diag, o->disable[i].name);
     for (int i = 0; i < o->n_print_before; i++)

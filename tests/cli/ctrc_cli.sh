@@ -60,6 +60,8 @@ expect 2 "expected -O0, -O1 or -O2, found '-O3'" m.ctr -O3
 expect 2 "unknown pass 'simplfy'" m.ctr --disable=simplfy
 expect 2 "did you mean 'simplify'" m.ctr --print-after=simplfy
 expect 2 "can't be disabled" m.ctr --disable=differentiate
+{ cat m.ctr; printf 'disable "simplify"\nenable "simplfy"\n'; } > asks.ctr
+expect 2 "asks.ctr:$(wc -l < asks.ctr):1: error: unknown pass 'simplfy'" check asks.ctr
 expect 2 "expected ')'" m.ctr '--enable=fuse(a=1'
 expect 2 "--print-only needs" m.ctr --print-only=p
 expect 2 "unknown --march 'sparc'" m.ctr --march=sparc
