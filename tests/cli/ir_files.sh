@@ -102,7 +102,7 @@ done
 
 # ---- other kinds of --emit ----
 ctrc_quiet clicks.ctr --emit=plan -o plan
-for text in '^func train$' '^func eval$' '^func predict$' ' 1x9x16 +matmul\+add\+relu' ' fetch$' ' update_rows$' '^  total: [0-9]+ kernels in [0-9]+ phases, .* a step of 32 rows$' '^  memory: fixed ' 'clicks\.ctr:13 '; do
+for text in '^func train$' '^func eval$' '^func predict$' ' 9x16 +matmul\+add\+relu ' ' fetch ' ' update_rows( |$)' '^  total: [0-9]+ kernels in [0-9]+ phases, .* a step of 32 rows$' '^  memory: fixed ' 'clicks\.ctr:13 '; do
   grep -qE "$text" plan || { fail "the plan lacks '$text':"; head -n 20 plan; }
 done
 awk '/^func train/ { on = 1; next } /total/ { on = 0 } on && $1 ~ /^[0-9]+$/ { if ($2 < last) exit 1; last = $2; n++ } END { exit n < 20 }' plan || fail "phases of the plan don't ascend"
