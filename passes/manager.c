@@ -123,9 +123,11 @@ static int resume_at(IrProgram *p) {
 
 /* ---- around a pass ---- */
 
-static bool listed(const char **names, int n, const char *name) {
+/* A pass that stands twice is dumped by its name where it first runs, so that what is saved is one program;
+ * `all` shows every place. */
+static bool listed(const char **names, int n, const char *name, bool first) {
     for (int i = 0; i < n; i++)
-        if (!strcmp(names[i], "all") || !strcmp(names[i], name)) return true;
+        if (!strcmp(names[i], "all") || (first && !strcmp(names[i], name))) return true;
     return false;
 }
 
@@ -240,13 +242,15 @@ bool pass_run_all(IrProgram *p, const PassOptions *o) {
     if (!check_wishes(p, o)) return false;
     bool *did = ARENA_ARRAY(p->arena, bool, pass_count);
     ir_renumber(p);
-    for (int i = resume_at(p); i < pass_count; i++) {
+    int start = resume_at(p);
+    for (int i = start; i < pass_count; i++) {
         const PassInfo *x = &pass_table[i];
         Wish w = wish_for(p, o, x->name);
         if (!wanted(x, w, o->level)) continue;
-        if (listed(o->print_before, o->n_print_before, x->name)) dump(p, o, "before", x->name);
+        bool first = find(x->name, start) == i;
+        if (listed(o->print_before, o->n_print_before, x->name, first)) dump(p, o, "before", x->name);
         if (!(w.on ? run_asked(p, o, i, w.args, did) : run(p, o, x, NULL))) return false;
-        if (listed(o->print_after, o->n_print_after, x->name)) dump(p, o, "after", x->name);
+        if (listed(o->print_after, o->n_print_after, x->name, first)) dump(p, o, "after", x->name);
     }
     return true;
 }
