@@ -59,7 +59,7 @@ static Value *softmax(Ev *ev, Call *c) {
     bool list;
     int axis;
     if (!x || !ev_axis(ev, &c->args[1], x, -1, &list, &axis)) return NULL;
-    if (list) return ev_later(ev, c, "softmax along a list");
+    if (list) return ev_tensor(ev, ir_build1(&ev->b, OP_SEGSOFTMAX, x));
     IrAttr attr = ir_ai("axis", axis);
     return ev_tensor(ev, ev_op_attrs(ev, OP_SOFTMAX, x, 1, &attr));
 }

@@ -157,7 +157,8 @@ static void collect_columns(IrProgram *p, const IrBody *b) {
     }
     for (int i = 0; i < b->n; i++) {
         IrNode *n = b->nodes[i];
-        const IrAttr *axis = n->op == OP_SEGLEN || n->op == OP_BROADCAST ? ir_attr(n, "axis") : NULL;
+        bool asks = n->op == OP_SEGLEN || n->op == OP_LONGEST || n->op == OP_BROADCAST;
+        const IrAttr *axis = asks ? ir_attr(n, "axis") : NULL;
         if (axis && n->mark) use_axis(p, (int)axis->i, n->mark);
     }
 }

@@ -161,6 +161,16 @@ bool ir_shape_segment(IrProgram *p, const IrNode *n, IrType *out, const char **w
     return true;
 }
 
+/* From each position to the same position. */
+bool ir_shape_along(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
+    IrType t = n->in[0]->type;
+    if (!ir_want_f32(p, n, 0, why)) return false;
+    if (t.live != LIVE_POS)
+        return ir_wrong(p, why, "expected a value along a list, found %s", ir_type_text(p, t));
+    *out = t;
+    return true;
+}
+
 bool ir_shape_sumrows(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
     IrType t = n->in[0]->type;
     if (!ir_want_f32(p, n, 0, why) || !ir_want_rows(p, n, 0, why)) return false;

@@ -57,6 +57,14 @@ void pass_grad_scatteradd(PassGrad *c, IrNode *y, IrNode *g) {
 
 void pass_grad_broadcast(PassGrad *c, IrNode *y, IrNode *g) { to(c, y, 0, g); }
 
+/* Position t+k gets what position t's result got. A gradient that is the same all along isn't after a shift:
+ * a position whose value went nowhere gets none. */
+void pass_grad_shift(PassGrad *c, IrNode *y, IrNode *g) {
+    if (!(g = pass_gradient_repeat(c, g, y))) return;
+    IrAttr back = ir_ai("k", -ir_attr_i(y, "k"));
+    to(c, y, 0, ir_build(&c->b, OP_SHIFT, 1, &g, 1, &back));
+}
+
 /* ---- reductions inside a row ---- */
 
 /* v of the reduction's result, with the reduced axis as 1 again. */
@@ -86,6 +94,12 @@ void pass_grad_maxr(PassGrad *c, IrNode *y, IrNode *g) {
 /* y (g - sum(g y)) */
 void pass_grad_softmax(PassGrad *c, IrNode *y, IrNode *g) {
     IrNode *dot = pass_sum(&c->b, ir_build2(&c->b, OP_MUL, g, y), (int)ir_attr_i(y, "axis"), true);
+    to(c, y, 0, ir_build2(&c->b, OP_MUL, y, ir_build2(&c->b, OP_SUB, g, dot)));
+}
+
+/* the same along a list */
+void pass_grad_segsoftmax(PassGrad *c, IrNode *y, IrNode *g) {
+    IrNode *dot = ir_build1(&c->b, OP_SEGSUM, ir_build2(&c->b, OP_MUL, g, y));
     to(c, y, 0, ir_build2(&c->b, OP_MUL, y, ir_build2(&c->b, OP_SUB, g, dot)));
 }
 

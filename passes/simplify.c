@@ -42,6 +42,7 @@ static bool never_minus_zero(const IrNode *x) {
     case OP_SQUARE:
     case OP_ABS:
     case OP_ONEHOT:
+    case OP_LONGEST:
     case OP_SEGLEN: return true;
     default: return false;
     }

@@ -177,6 +177,12 @@ static IrNode *concat(Case *c, int n, IrNode **x, int64_t ax) {
 
 static IrNode *move_case(Case *c, IrOp op, int variant) {
     Arena *a = c->p->arena;
+    if (op == OP_SHIFT) {
+        static const int64_t by[] = {1, -1, 3, -2, 0};
+        if (variant > 4) return NULL;
+        IrNode *x = variant % 2 ? pos(c, DIMS(2, 9)) : pos(c, DIMS(3));
+        return with(c, op, x, 1, (IrAttr[]){ir_ai("k", by[variant])});
+    }
     if (variant > 3 || (variant > 1 && op != OP_CONCAT && op != OP_BROADCAST && op != OP_TRANSPOSE))
         return NULL;
     IrNode *x = variant == 0 ? row(c, DIMS(4, 3)) : pos(c, DIMS(4, 3));
@@ -245,6 +251,20 @@ static IrNode *reduce_case(Case *c, IrOp op, int variant) {
                      variant == 0   ? pos(c, DIMS(5))
                      : variant == 1 ? pos(c, DIMS(2, 3))
                                     : unary(c, OP_RELU, pos(c, DIMS(4))));
+    case OP_SEGSOFTMAX: { /* as attention has it, and squared: a row's sum alone has no gradient */
+        if (variant > 2) return NULL;
+        IrNode *x = variant == 0 ? pos(c, DIMS(1)) : variant == 1 ? pos(c, DIMS(2, 9)) : pos(c, DIMS(33));
+        IrNode *y = unary(c, op, binary(c, OP_MUL, x, constant(c, 3)));
+        return variant == 0 ? unary(c, OP_SEGSUM, binary(c, OP_MUL, y, pos(c, DIMS(5))))
+                            : unary(c, OP_SQUARE, y);
+    }
+    case OP_LONGEST: {
+        if (variant > 0) return NULL;
+        IrAttr at = ir_ai("axis", c->list);
+        at.kind = 'x';
+        IrNode *used = unary(c, OP_SEGSUM, pos(c, DIMS(2))), *most = ir_build(&c->b, op, 0, NULL, 1, &at);
+        return binary(c, OP_DIV, used, binary(c, OP_ADD, most, constant(c, 1)));
+    }
     case OP_SUMROWS:
     case OP_MEANROWS: {
         if (variant > 1) return NULL;

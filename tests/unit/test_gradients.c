@@ -383,6 +383,47 @@ static void test_statistics(void **state) {
     all_agree();
 }
 
+/* ---- from position to position ---- */
+
+/* variant 0: alone, so that the gradient is the same for all positions; 1: of a row's value repeated, which
+ * only the shift makes different; 2: attention, a weighted sum that is zero where a list is empty. */
+static IrNode *make_along(Maker *m, const Spec *s) {
+    IrBuilder *b = &m->b;
+    IrNode *x = value(m, s->variant == 1 ? LIVE_ROW : LIVE_POS, s->sa);
+    IrAttr a[2] = {ir_ail(m->p->arena, "shape", s->sa.dim, s->sa.rank), ir_ai("axis", AXIS_H)};
+    if (s->variant == 1) x = ir_build(b, OP_BROADCAST, 1, &x, 2, a);
+    IrAttr k = ir_ai("k", s->ta ? -1 : s->tb ? 2 : 1);
+    if (s->op == OP_SHIFT) return ir_build(b, OP_SHIFT, 1, &x, 1, &k);
+    IrNode *y = ir_build1(b, OP_SEGSOFTMAX, x);
+    if (s->variant == 2) y = ir_build1(b, OP_SEGSUM, ir_build2(b, OP_MUL, y, value(m, LIVE_POS, S1(3))));
+    return s->variant == 2 ? y : ir_build1(b, OP_SQUARE, y);
+}
+
+/* The last position's value, through a mask, over the length of the longest row. */
+static IrNode *make_last(Maker *m, const Spec *s) {
+    IrBuilder *b = &m->b;
+    IrNode *x = value(m, LIVE_POS, s->sa), *one = ir_const(b, 1);
+    IrAttr axis = ir_ai("axis", AXIS_H), k = ir_ai("k", 1),
+           to[2] = {ir_ail(m->p->arena, "shape", (int64_t[]){1}, 1), axis};
+    IrNode *ones = ir_build(b, OP_BROADCAST, 1, &one, 2, to), *after = ir_build(b, OP_SHIFT, 1, &ones, 1, &k);
+    IrNode *only = ir_build2(b, OP_MUL, x, ir_build2(b, OP_SUB, one, after));
+    return ir_build2(b, OP_DIV, ir_build1(b, OP_SEGSUM, only), ir_build(b, OP_LONGEST, 0, NULL, 1, &axis));
+}
+
+static void test_along(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        Spec s = {.op = OP_SHIFT, .sa = S2(2, 3), .ta = kind == 1, .tb = kind == 2};
+        for (s.variant = 0; s.variant < 2; s.variant++) check(make_along, s);
+    }
+    for (int variant = 0; variant < 3; variant += 2)
+        for (int wide = 0; wide < 2; wide++)
+            check(make_along, (Spec){.op = OP_SEGSOFTMAX, .variant = variant, .sa = wide ? S1(3) : S1(1)});
+    check(make_along, (Spec){.op = OP_SEGSOFTMAX, .sa = S2(2, 3)});
+    check(make_last, (Spec){.op = OP_SHIFT, .variant = 3, .sa = S1(4)});
+    all_agree();
+}
+
 /* ---- products ---- */
 
 static IrNode *make_matmul(Maker *m, const Spec *s) {
@@ -549,6 +590,7 @@ int main(void) {
         cmocka_unit_test(test_moves),
         cmocka_unit_test(test_reductions),
         cmocka_unit_test(test_statistics),
+        cmocka_unit_test(test_along),
         cmocka_unit_test(test_matmul),
         cmocka_unit_test(test_lookups),
         cmocka_unit_test(test_batchnorm),

@@ -116,6 +116,7 @@ static void test_sources(void **state) {
     EXPECT("%20 = weight {w=t} : always f32[3,2]\n", 10, 11, 20, 21, 30, 31);
     EXPECT("%20 = inv_rows : step f32[1]\n", 1.0 / 3);
     EXPECT("%20 = seg_len {axis=h} : f32[1]\n", 2, 0, 3);
+    EXPECT("%20 = longest {axis=h} : step f32[1]\n", 3);
     EXPECT("%20 = stop_gradient %0 : f32[1]\n", 1, -2, 0.5);
 }
 
@@ -197,6 +198,12 @@ static void test_reductions(void **state) {
     EXPECT("%20 = seg_mean %4 : f32[1]\n", 1.5, 0, 4);
     EXPECT("%20 = seg_max %4 : f32[1]\n", 2, 0, 5);
     EXPECT("%20 = neg %4 : f32[~h,1]\n%21 = seg_max %20 : f32[1]\n", -1, 0, -3);
+    EXPECT("%20 = log %4 : f32[~h,1]\n%21 = seg_softmax %20 : f32[~h,1]\n", 1.0 / 3, 2.0 / 3, 0.25, 4.0 / 12,
+           5.0 / 12);
+    EXPECT("%20 = shift %4 {k=1} : f32[~h,1]\n", 2, 0, 4, 5, 0);
+    EXPECT("%20 = shift %4 {k=-2} : f32[~h,1]\n", 0, 0, 0, 0, 3);
+    EXPECT("%20 = shift %4 {k=9} : f32[~h,1]\n", 0, 0, 0, 0, 0);
+    EXPECT("%20 = shift %4 {k=0} : f32[~h,1]\n", 1, 2, 3, 4, 5);
     EXPECT("%20 = sum_rows %8 : step f32[2]\n", -0.5, 2);
     EXPECT("%20 = sum_rows %4 : step f32[1]\n", 15);
     EXPECT("%20 = mean_rows %4 : step f32[1]\n", 5); /* by rows, not by positions */

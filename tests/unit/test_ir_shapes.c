@@ -222,6 +222,10 @@ static const Case cases[] = {
     {"broadcast %15 {shape=[4], axis=h} : f32[~h,4]",
      "broadcast: expected a value a row to repeat along a list, found f32[~h,4]"},
     {"broadcast %14 {shape=[8]} : f32[8]", "broadcast: expected sizes that stretch to f32[8], found f32[4]"},
+    {"shift %15 {k=-2} : f32[~h,4]", NULL},
+    {"shift %30 {k=1} : f32[~h,2,2]", NULL},
+    {"shift %13 {k=1} : always f32[4]", "shift: expected a value along a list, found always f32[4]"},
+    {"shift %15 : f32[~h,4]", "shift: missing attribute 'k'"},
 
     /* reductions */
     {"sum %29 {axis=1, keep=0} : always f32[2,5]", NULL},
@@ -236,6 +240,11 @@ static const Case cases[] = {
     {"seg_mean %17 : f32[4]", "seg_mean: expected a value along a list, found f32[@t,4]"},
     {"seg_max %15 : f32[4]", NULL},
     {"seg_max %9 : f32[4]", "seg_max: expected f32, found id<10>[~h]"},
+    {"seg_softmax %15 : f32[~h,4]", NULL},
+    {"seg_softmax %14 : f32[4]", "seg_softmax: expected a value along a list, found f32[4]"},
+    {"seg_softmax %9 : f32[~h,1]", "seg_softmax: expected f32, found id<10>[~h]"},
+    {"longest {axis=h3} : step f32[1]", NULL},
+    {"longest {axis=h3} : f32[1]", "expected type step f32[1] of longest, found f32[1]"},
     {"sum_rows %15 : step f32[4]", NULL},
     {"sum_rows %13 : step f32[4]", "sum_rows: expected a value a row or position, found always f32[4]"},
     {"mean_rows %19 : step f32[2,2]", NULL},

@@ -1,0 +1,103 @@
+/* Ops that stay along a list: from position to position of the same row, and the length of the longest row.
+ * A row is walked by one thread, in the order of its positions, so bits don't depend on the cut. */
+#include <math.h>
+#include "backend/emit.h"
+
+typedef struct {
+    Val from, to; /* the row's first position in x and in the result */
+    Val count;    /* positions of the row */
+    int64_t size; /* floats of a position */
+} RowSpan;
+
+/* Opens a loop over the kernel's rows; `s` describes the one that runs. */
+static EmitLoop each_row(Emit *e, const IrNode *n, Val x, Val out, RowSpan *s) {
+    EmitLoop row = emit_for(e, e->lo, e->hi, 1);
+    Val first = emit_offset(e, n->type.axis, row.i);
+    Val last = emit_offset(e, n->type.axis, emit_add(e, row.i, emit_i64(e, 1)));
+    int64_t size = ir_type_size(n->type);
+    Val at = emit_scale(e, first, size);
+    *s = (RowSpan){emit_at(e, x, at), emit_at(e, out, at), emit_sub(e, last, first), size};
+    return row;
+}
+
+/* ---- softmax: columns side by side, each along the positions ---- */
+
+static Val column(Emit *e, Val base, Val col, Val position, int64_t size) {
+    return emit_at(e, emit_at(e, base, emit_scale(e, position, size)), col);
+}
+
+static void softmax_group(Emit *e, Val col, const EmitGroup *g, void *user) {
+    const RowSpan *s = user;
+    Val most[GROUP_PIECES], sum[GROUP_PIECES], zero = emit_i64(e, 0);
+    for (int i = 0; i < g->n; i++) {
+        most[i] = emit_var(e, emit_vec(e, g->w[i]));
+        sum[i] = emit_var(e, emit_vec(e, g->w[i]));
+        emit_set(e, most[i], emit_const(e, g->w[i], -INFINITY));
+        emit_set(e, sum[i], emit_const(e, g->w[i], 0));
+    }
+    EmitLoop p = emit_for(e, zero, s->count, 1);
+    Val x = column(e, s->from, col, p.i, s->size);
+    for (int i = 0; i < g->n; i++) {
+        Val v = emit_load_vec(e, emit_at_const(e, x, g->first[i]), g->w[i]), old = emit_get(e, most[i]);
+        emit_set(e, most[i], emit_select(e, emit_fcmp(e, LLVMRealOGT, v, old), v, old));
+    }
+    emit_end(e, &p);
+    p = emit_for(e, zero, s->count, 1);
+    x = column(e, s->from, col, p.i, s->size);
+    Val y = column(e, s->to, col, p.i, s->size);
+    for (int i = 0; i < g->n; i++) {
+        Val v = emit_load_vec(e, emit_at_const(e, x, g->first[i]), g->w[i]);
+        v = emit_exp(e, emit_fsub(e, v, emit_get(e, most[i])));
+        emit_store(e, v, emit_at_const(e, y, g->first[i]));
+        emit_set(e, sum[i], emit_fadd(e, emit_get(e, sum[i]), v));
+    }
+    emit_end(e, &p);
+    p = emit_for(e, zero, s->count, 1);
+    y = column(e, s->to, col, p.i, s->size);
+    for (int i = 0; i < g->n; i++) {
+        Val at = emit_at_const(e, y, g->first[i]);
+        emit_store(e, emit_fdiv(e, emit_load_vec(e, at, g->w[i]), emit_get(e, sum[i])), at);
+    }
+    emit_end(e, &p);
+}
+
+void emit_SEGSOFTMAX(Emit *e, const IrNode *n) {
+    Val x = emit_base(e, n->in[0]), out = emit_base(e, n);
+    RowSpan s;
+    EmitLoop row = each_row(e, n, x, out, &s);
+    emit_groups(e, s.size, softmax_group, &s);
+    emit_end(e, &row);
+}
+
+/* ---- shift ---- */
+
+/* The part of a row that has a source is one copy, the rest zeros. */
+void emit_SHIFT(Emit *e, const IrNode *n) {
+    int64_t k = ir_attr_i(n, "k"), away = k < 0 ? -k : k;
+    Val x = emit_base(e, n->in[0]), out = emit_base(e, n);
+    RowSpan s;
+    EmitLoop row = each_row(e, n, x, out, &s);
+    Val gap = emit_scale(e, emit_min_i64(e, s.count, emit_i64(e, away)), s.size); /* zeros, as floats */
+    Val all = emit_scale(e, s.count, s.size), kept = emit_sub(e, all, gap), zero = emit_i64(e, 0);
+    EmitNest copy = {.n = 1, .dim = {1}, .lo = zero, .hi = kept, .n_ref = 2};
+    copy.ref[0] = (NestRef){.base = k < 0 ? emit_at(e, s.to, gap) : s.to, .stride = {1}};
+    copy.ref[1] = (NestRef){.base = k < 0 ? s.from : emit_at(e, s.from, gap), .stride = {1}};
+    emit_copy(e, &copy);
+    emit_fill(e, s.to, k < 0 ? zero : kept, k < 0 ? gap : all, 0);
+    emit_end(e, &row);
+}
+
+/* ---- over the step ---- */
+
+void emit_LONGEST(Emit *e, const IrNode *n) {
+    int axis = (int)ir_attr_i(n, "axis");
+    Val most = emit_var(e, e->i64), out = emit_base(e, n);
+    emit_set(e, most, emit_i64(e, 0));
+    EmitLoop row = emit_for(e, emit_i64(e, 0), emit_to_i64(e, emit_step(e, STEP_rows)), 1);
+    Val next = emit_add(e, row.i, emit_i64(e, 1));
+    Val length = emit_sub(e, emit_offset(e, axis, next), emit_offset(e, axis, row.i)),
+        old = emit_get(e, most);
+    emit_set(e, most, emit_select(e, emit_icmp(e, LLVMIntSGT, length, old), length, old));
+    emit_end(e, &row);
+    emit_store(e, LLVMBuildSIToFP(e->b, emit_get(e, most), e->f32, ""), out);
+}
