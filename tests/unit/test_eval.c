@@ -184,6 +184,8 @@ static void models_compile(void **state) {
     for (int i = 0; i < n; i++) {
         char *text = read_text(names[i]->d_name);
         bool model = strncmp(text, "model ", 6) == 0 || strstr(text, "\nmodel ");
+        /* those need vocabularies beside a log: tests/cli/readme_snippets.sh gives them some */
+        model = model && !strstr(text, "import \"amazon.ctr\"");
         if (model) {
             Compiled c = compile(names[i]->d_name);
             if (!c.p) print_error("%s", c.messages);

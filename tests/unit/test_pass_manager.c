@@ -208,13 +208,12 @@ static void test_dumps(void **state) {
     w.o.n_print_after = 1;
     assert_true(pass_run_all(w.p, &w.o));
     fflush(w.out_file);
-    assert_non_null(strstr(said(&w), "after simplify:\nafter simplify:\n"));
-    const char *second = strstr(w.out + 1, "ctrc-ir 1\n");
-    assert_non_null(second);
-    assert_null(strstr(second + 1, "ctrc-ir 1\n"));
+    /* it stands twice: by its name it is dumped where it first runs, and what is saved is one program */
+    assert_non_null(strstr(said(&w), "after simplify:\n"));
+    assert_null(strstr(said(&w), "after simplify:\nafter simplify:\n"));
+    assert_null(strstr(w.out + 1, "ctrc-ir 1\n"));
     Diag *d = diag_new(w.a, stderr);
-    assert_non_null(ir_read(w.a, d, "dump", w.out, (size_t)(second - w.out))); /* a dump is a program */
-    assert_non_null(ir_read(w.a, d, "dump", second, strlen(second)));
+    assert_non_null(ir_read(w.a, d, "dump", w.out, strlen(w.out)));
     end(&w);
     begin(&w, false);
     w.o.print_before = all;
