@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# The models beyond the reference ones: all pass the compiler's passes, in each of their forms; those of models/papers
+# give the interpreter's losses for a few steps, and three of them do better than logistic regression.
+. tests/e2e/common.sh.inc
+replay=$BUILD/tests/replay
+[ -x "$replay" ] || fail "the build tree has no $replay"
+
+# ---- every form of every model, up to the plan of its kernels ----
+planned() {
+  "$ctrc" "models/$1" "${@:2}" --emit=plan > "$work/plan" || fail "$1 does not compile with ${*:2}"
+  [ "$(wc -l < "$work/plan")" -gt 20 ] || fail "$1: a plan of $(wc -l < "$work/plan") lines"
+}
+for m in mmoe census_mmoe criteo_deepfm criteo_dlrm criteo_dcnv2; do planned $m.ctr; done
+planned criteo_dcnv2.ctr -D structure=stacked
+planned papers/fibinet.ctr -D matrix=all
+planned papers/fibinet.ctr -D matrix=interaction
+planned papers/pnn.ctr -D product=outer
+planned papers/masknet.ctr -D structure=serial
+planned papers/autoint.ctr -D deep=false
+
+# ---- compiled against interpreted: the losses of three steps, relative 1e-4 ----
+agrees() {
+  local m=$1 dir=$work/$1 args="-D buckets=60 -D batch=32"
+  mkdir -p "$dir"
+  "$ctrc" models/papers/$m.ctr $args -o "$dir/m" || fail "$m.ctr does not compile"
+  "$ctrc" synth models/papers/$m.ctr $args --rows 96 --seed 4 -o "$dir/log" > /dev/null || fail "no log for $m"
+  "$dir/m" train --data "$dir/log" --no-shuffle --epochs 1 --log "$dir/jsonl" --log-every 1 > /dev/null || fail "$m: training failed"
+  "$dir/m" train --data "$dir/log" --no-shuffle --steps 0 --save "$dir/start" > /dev/null || fail "$m: nothing saved"
+  sed -n '/"epoch_end"/!s/.*"loss": *\([0-9.eE+-]*\).*/\1/p' "$dir/jsonl" > "$dir/ours"
+  "$replay" models/papers/$m.ctr $args --data "$dir/log" --load "$dir/start" --steps 3 > "$dir/theirs" || fail "$m: no replay"
+  paste "$dir/ours" "$dir/theirs" | awk -v name="$m" '
+    { d = ($1 - $2) / $2; if (d < 0) d = -d; if (d > worst) worst = d; if (NF == 2) n++ }
+    END { printf "%s: %d steps, largest relative difference %.1e\n", name, n, worst; exit n != 3 || worst > 1e-4 }' ||
+    { paste "$dir/ours" "$dir/theirs"; fail "$m: compiled and interpreted losses"; }
+}
+# LLVM takes most of the time, so two at once.
+n=0; running=0
+for f in models/papers/*.ctr; do
+  m=$(basename "$f" .ctr)
+  [ "$m" = columns ] && continue   # imported
+  agrees "$m" 2> "$work/$m.err" &
+  n=$((n + 1)); running=$((running + 1))
+  [ $running -lt 2 ] || { wait -n || { cat "$work"/*.err; fail "see above"; }; running=1; }
+done
+while [ $running -gt 0 ]; do wait -n || { cat "$work"/*.err; fail "see above"; }; running=$((running - 1)); done
+[ "$n" -ge 14 ] || fail "only $n models in models/papers"
+
+# ---- better than logistic regression, on one log; the regression has the rate that suits it best ----
+"$ctrc" synth models/papers/dcn.ctr --rows 200000 --seed 1 -o "$work/train" > /dev/null || fail "synth"
+"$ctrc" synth models/papers/dcn.ctr --rows 20000 --seed 2 -o "$work/eval" > /dev/null || fail "synth"
+reach() { # reach MODEL [OPTIONS…]: the AUC of ctr
+  "$ctrc" models/papers/$1.ctr "${@:2}" -o "$work/program" || fail "$1.ctr does not compile"
+  "$work/program" train --data "$work/train" --eval-data "$work/eval" --epochs 1 --json | number auc ctr
+}
+best=0
+for lr in 0.003 0.01; do
+  auc=$(reach logistic -D lr=$lr); echo "logistic regression, lr $lr: AUC $auc"
+  at_least "$best" "$auc" || best=$auc
+done
+at_least "$best" 0.7 || fail "logistic regression: AUC $best, expected a log that can be learnt"
+for m in dcn fwfm pnn; do
+  auc=$(reach $m); echo "$m: AUC $auc"
+  at_least "$auc" "$best" || fail "$m: AUC $auc, less than logistic regression's $best"
+done
