@@ -18,7 +18,7 @@ for f in "$dir"/*.ctr; do
 done
 [ "$n" -ge 4 ] || { echo "only $n snippets found"; bad=1; }
 for v in uid mid cat; do printf 'default\na\nb\n' > "$dir/${v}_voc.txt"; done
-for f in models/*.ctr; do
+for f in models/*.ctr models/papers/*.ctr; do
   grep -q '^model ' "$f" || continue   # imported by others
   logs=(); grep -q '"amazon.ctr"' "$f" && logs=(-D "logs=$dir")
   out=$("$ctrc" check "$f" "${logs[@]}" 2>&1) || { echo "$f does not compile:"; echo "$out"; bad=1; continue; }
