@@ -12,8 +12,7 @@ void rt_progress_init(RtProgress *p, RtProgressMode mode) {
 
 void rt_progress_begin(RtProgress *p, const char *what, double now) {
     p->what = what;
-    p->start = now;
-    if (p->shown == 0) p->shown = now; /* short parts share the line: many short epochs show it too */
+    p->start = now; /* shown goes on: many short epochs share the line, and the first step of all shows it */
 }
 
 static void put_count(char *out, size_t n, double v) {
