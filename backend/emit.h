@@ -326,4 +326,10 @@ LLVMModuleRef emit_module(IrProgram *p, LLVMContextRef cx, LLVMTargetMachineRef 
                           const char *march);
 void emit_model_constant(Emit *e, const EmitTarget *t, const char *march);
 
+/* An axis of a value's row between what lies before it (outer) and after it (inner). */
+typedef struct {
+    int64_t outer, size, inner;
+} EmitAxis;
+EmitAxis emit_axis(IrType t, int64_t axis);
+
 #endif

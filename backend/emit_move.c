@@ -2,18 +2,6 @@
  * named. */
 #include "backend/emit.h"
 
-typedef struct {
-    int64_t outer, size, inner;
-} Axis;
-static Axis axis_of(IrType t, int64_t axis) {
-    Axis a = {1, t.dim[axis], 1};
-    for (int i = 0; i < t.rank; i++) {
-        if (i < axis) a.outer *= t.dim[i];
-        if (i > axis) a.inner *= t.dim[i];
-    }
-    return a;
-}
-
 static bool coarse(IrType t) { return t.live == LIVE_ALWAYS || t.live == LIVE_STEP; }
 static int64_t unit_stride(IrType t, IrType to) {
     return t.live == to.live || (coarse(t) && coarse(to)) ? ir_type_size(t) : 0;
@@ -31,8 +19,8 @@ static NestRef block_ref(Emit *e, const IrNode *n, IrType to, int64_t outer_stri
     return r;
 }
 
-static EmitNest part_of_concat(Emit *e, const IrNode *n, int i, const Axis *all, int64_t before) {
-    Axis part = axis_of(n->in[i]->type, ir_attr_i(n, "axis"));
+static EmitNest part_of_concat(Emit *e, const IrNode *n, int i, const EmitAxis *all, int64_t before) {
+    EmitAxis part = emit_axis(n->in[i]->type, ir_attr_i(n, "axis"));
     EmitNest nest = blocks(all->outer, part.size * part.inner);
     nest.n_ref = 2;
     nest.ref[0] = block_ref(e, n, n->type, all->size * all->inner, before * all->inner);
@@ -42,13 +30,13 @@ static EmitNest part_of_concat(Emit *e, const IrNode *n, int i, const Axis *all,
 
 /* All parts of a unit one after another, so that the result is written in order. */
 void emit_CONCAT(Emit *e, const IrNode *n) {
-    Axis all = axis_of(n->type, ir_attr_i(n, "axis"));
+    EmitAxis all = emit_axis(n->type, ir_attr_i(n, "axis"));
     EmitNest *part = ARENA_ARRAY(e->arena, EmitNest, n->n_in);
     bool by_row = false;
     int64_t before = 0;
     for (int i = 0; i < n->n_in; i++) {
         part[i] = part_of_concat(e, n, i, &all, before);
-        before += axis_of(n->in[i]->type, ir_attr_i(n, "axis")).size;
+        before += emit_axis(n->in[i]->type, ir_attr_i(n, "axis")).size;
         by_row |= part[i].ref[1].row_size != 0;
     }
     if (by_row) {
@@ -86,7 +74,7 @@ static Val copy_function(Emit *e, int64_t chunk) {
 }
 
 void emit_SLICE(Emit *e, const IrNode *n) {
-    Axis from = axis_of(n->in[0]->type, ir_attr_i(n, "axis")), to = axis_of(n->type, ir_attr_i(n, "axis"));
+    EmitAxis from = emit_axis(n->in[0]->type, ir_attr_i(n, "axis")), to = emit_axis(n->type, ir_attr_i(n, "axis"));
     int64_t chunk = to.size * to.inner, all = from.size * from.inner,
             begin = ir_attr_i(n, "begin") * from.inner;
     Val x = emit_at_const(e, emit_base(e, n->in[0]), begin), out = emit_base(e, n),
@@ -118,7 +106,7 @@ static void zeros(Emit *e, const IrNode *n, int64_t outer, int64_t outer_stride,
 }
 
 void emit_PAD(Emit *e, const IrNode *n) {
-    Axis from = axis_of(n->in[0]->type, ir_attr_i(n, "axis")), to = axis_of(n->type, ir_attr_i(n, "axis"));
+    EmitAxis from = emit_axis(n->in[0]->type, ir_attr_i(n, "axis")), to = emit_axis(n->type, ir_attr_i(n, "axis"));
     int64_t before = ir_attr_i(n, "before") * to.inner, chunk = from.size * from.inner,
             all = to.size * to.inner;
     EmitNest nest = blocks(to.outer, chunk);
@@ -174,7 +162,7 @@ static void add_body(Emit *e, EmitNest *n, int w, void *user) {
 }
 
 /* For each unit, outer index and j: `inner` elements between index list[j] of one side and j of the other. */
-static void by_index(Emit *e, const IrNode *n, const Axis *from, const Axis *to, bool scatter) {
+static void by_index(Emit *e, const IrNode *n, const EmitAxis *from, const EmitAxis *to, bool scatter) {
     const IrAttr *list = ir_attr(n, "indices");
     Val table = emit_i32_table(e, list->ilist.v, list->ilist.n), lo, hi;
     Val x = emit_base(e, n->in[0]), out = emit_base(e, n);
@@ -197,12 +185,12 @@ static void by_index(Emit *e, const IrNode *n, const Axis *from, const Axis *to,
 }
 
 void emit_GATHER(Emit *e, const IrNode *n) {
-    Axis from = axis_of(n->in[0]->type, ir_attr_i(n, "axis")), to = axis_of(n->type, ir_attr_i(n, "axis"));
+    EmitAxis from = emit_axis(n->in[0]->type, ir_attr_i(n, "axis")), to = emit_axis(n->type, ir_attr_i(n, "axis"));
     by_index(e, n, &from, &to, false);
 }
 
 void emit_SCATTERADD(Emit *e, const IrNode *n) {
-    Axis from = axis_of(n->in[0]->type, ir_attr_i(n, "axis")), to = axis_of(n->type, ir_attr_i(n, "axis"));
+    EmitAxis from = emit_axis(n->in[0]->type, ir_attr_i(n, "axis")), to = emit_axis(n->type, ir_attr_i(n, "axis"));
     zeros(e, n, 1, 0, 0, ir_type_size(n->type));
     by_index(e, n, &from, &to, true);
 }

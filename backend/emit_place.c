@@ -125,3 +125,12 @@ void emit_seg_len_kernel(Emit *e, const IrNode *n) {
     emit_store(e, LLVMBuildSIToFP(e->b, len, e->f32, ""), emit_at(e, out, l.i));
     emit_end(e, &l);
 }
+
+EmitAxis emit_axis(IrType t, int64_t axis) {
+    EmitAxis a = {1, t.dim[axis], 1};
+    for (int i = 0; i < t.rank; i++) {
+        if (i < axis) a.outer *= t.dim[i];
+        if (i > axis) a.inner *= t.dim[i];
+    }
+    return a;
+}

@@ -21,18 +21,6 @@ static Val across(Emit *e, const Reducer *r, Val v) { /* lanes, by halves */
 /* ---- inside a row ---- */
 
 typedef struct {
-    int64_t outer, size, inner;
-} Axis;
-static Axis axis_of(IrType t, int64_t axis) {
-    Axis a = {1, t.dim[axis], 1};
-    for (int i = 0; i < t.rank; i++) {
-        if (i < axis) a.outer *= t.dim[i];
-        if (i > axis) a.inner *= t.dim[i];
-    }
-    return a;
-}
-
-typedef struct {
     const Reducer *r;
     Val base, total;
 } Row;
@@ -62,7 +50,7 @@ static Val reduce_row(Emit *e, const Reducer *r, Val base, int64_t size) {
 typedef struct {
     const Reducer *r;
     Val from, to;
-    Axis a;
+    EmitAxis a;
 } Strided;
 
 /* Columns of `inner`, each reduced along `size` rows that are `inner` apart. */
@@ -84,7 +72,7 @@ static void strided_group(Emit *e, Val col, const EmitGroup *g, void *user) {
 }
 
 static void reduce_axis(Emit *e, const IrNode *n, const Reducer *r) {
-    Axis a = axis_of(n->in[0]->type, ir_attr_i(n, "axis"));
+    EmitAxis a = emit_axis(n->in[0]->type, ir_attr_i(n, "axis"));
     Val lo, hi, x = emit_base(e, n->in[0]), out = emit_base(e, n);
     emit_units(e, n->type, &lo, &hi);
     EmitLoop o = emit_for(e, emit_scale(e, lo, a.outer), emit_scale(e, hi, a.outer), 1);
@@ -155,7 +143,7 @@ static void softmax_group(Emit *e, Val col, const EmitGroup *g, void *user) {
 }
 
 void emit_SOFTMAX(Emit *e, const IrNode *n) {
-    Axis a = axis_of(n->type, ir_attr_i(n, "axis"));
+    EmitAxis a = emit_axis(n->type, ir_attr_i(n, "axis"));
     Val lo, hi, x = emit_base(e, n->in[0]), out = emit_base(e, n);
     emit_units(e, n->type, &lo, &hi);
     EmitLoop o = emit_for(e, emit_scale(e, lo, a.outer), emit_scale(e, hi, a.outer), 1);
