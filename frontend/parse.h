@@ -140,4 +140,6 @@ AstColumn build_column(Parser *p, Span span, Word name, Word kind, ArgList args,
 Word build_text(Parser *p, Span span, const char *s, size_t n); /* a string that may hold no NUL byte */
 bool build_is_call(Parser *p, AstExpr *e, const char *example); /* reports if not */
 
+bool parse_is_operator(int kind); /* a token that stands between two operands, but for |> */
+
 #endif

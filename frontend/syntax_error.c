@@ -42,27 +42,6 @@ static bool is_reserved(int kind) {
     return false;
 }
 
-static bool is_operator(int kind) {
-    switch (kind) {
-    case OR:
-    case AND:
-    case LT:
-    case LE:
-    case GT:
-    case GE:
-    case EQ:
-    case NE:
-    case CONCAT:
-    case '+':
-    case '-':
-    case '*':
-    case '/':
-    case '%':
-    case '@': return true;
-    }
-    return false;
-}
-
 static bool found_end_of_file(const Token *t) {
     return t->kind == YYEOF || (t->kind == END && t->len == 0 && t->text[0] == 0);
 }
@@ -203,7 +182,7 @@ static const char *hint_for(Parser *p, const Expected *e) {
     if ((hint = bracket_hint(p, e, t))) return hint;
     if (is_reserved(t->kind) && (hint = reserved_hint(p, e, t))) return hint;
     if ((hint = foreign_word(&p->before))) return hint;
-    if (is_operator(t->kind) && expects(e, "'|>'") && !expects(e, "'+'"))
+    if (parse_is_operator(t->kind) && expects(e, "'|>'") && !expects(e, "'+'"))
         return "put brackets around what comes before: (a |> f) + b";
     if (expects(e, "'{'") && t->kind == END && t->text[0] == '\n') return "the '{' stands on the same line";
     if (t->kind == '+' && expects(e, "number")) return "there is no unary '+'";

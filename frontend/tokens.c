@@ -26,13 +26,10 @@ static Token take(Parser *p) {
     return t;
 }
 
-/* A newline after such a token counts for nothing. */
-static bool continues(int kind) {
+bool parse_is_operator(int kind) {
     switch (kind) {
-    case PIPE:
     case OR:
     case AND:
-    case NOT:
     case LT:
     case LE:
     case GT:
@@ -45,7 +42,17 @@ static bool continues(int kind) {
     case '*':
     case '/':
     case '%':
-    case '@':
+    case '@': return true;
+    }
+    return false;
+}
+
+/* A newline after such a token counts for nothing. */
+static bool continues(int kind) {
+    if (parse_is_operator(kind)) return true;
+    switch (kind) {
+    case PIPE:
+    case NOT:
     case ',':
     case '=':
     case '{': return true;
