@@ -54,7 +54,8 @@ const char *rt_record_end(const RtSyntax *s, const char *p, const char *end);
 /* The closing quote of a field whose text starts at p (after the opening one), NULL if there is none before
  * end. */
 const char *rt_closing_quote(const char *p, const char *end, char quote);
-/* Whether the record p..end holds nothing: such lines are passed over. */
+/* Whether the record p..end holds nothing. Such lines are passed over, except where they are rows
+ * (RtLayout.blank_rows). */
 bool rt_is_blank(const RtSyntax *s, const char *p, const char *end);
 uint64_t rt_count_lines(const char *p, size_t bytes);
 
@@ -93,6 +94,8 @@ typedef struct {
     int n_fields;
     int *column;  /* [n_fields]: column number, -1: not read */
     int *also;    /* [column of the model] a further column of the same field, -1; NULL: no field has two */
+    bool blank_rows; /* a line that holds nothing is a row: the file's only field is a list, or in a pair of files
+                        a string, which may be empty */
     char *header; /* the header line as it stands, with its line end; NULL if there is none */
     size_t header_bytes;
 } RtLayout;
@@ -159,6 +162,11 @@ bool rt_plan_is_missing(const RtPlan *p, const char *text, size_t bytes); /* tri
  * what is needed. */
 RtLayout *rt_layout_by_header(const RtPlan *p, int side, const char *name, uint64_t number, const char *line,
                               size_t bytes, RtMessage *err);
+/* Whether lines that hold nothing are rows of a file whose only field is this column (NULL: none). */
+bool rt_layout_blank_rows(const RtModel *m, const RtColumn *only);
+static inline const RtLayout *rt_layout_of(const RtPlan *p, const RtFile *f, int side) {
+    return p->fixed[side] ? p->fixed[side] : f->layout[side];
+}
 void rt_layout_free(RtLayout *l);
 
 /* ---- blocks ---- */

@@ -87,10 +87,14 @@ static bool measure_lists(RtParser *p) {
             continue;
         }
         const RtField *other = &p->column[first];
-        if (k->total != other->total)
-            return rt_row_fail(p, k->c->side, k->at,
-                               "lists along '%s' differ in length: '%s' has %u, '%s' has %u",
-                               p->p->m->axes[axis].name, other->c->name, other->total, k->c->name, k->total);
+        if (k->total == other->total) continue;
+        char where[RT_MESSAGE / 4] = ""; /* the other list, if it stands in the other file */
+        if (k->c->side != other->c->side)
+            snprintf(where, sizeof where, " (%s:%llu)", p->files->file[p->block->file].name[other->c->side],
+                     (unsigned long long)p->line[other->c->side]);
+        return rt_row_fail(
+            p, k->c->side, k->at, "lists along '%s' differ in length: '%s' has %u%s, '%s' has %u",
+            p->p->m->axes[axis].name, other->c->name, other->total, where, k->c->name, k->total);
     }
     return true;
 }
@@ -110,7 +114,7 @@ static bool add_features(RtParser *p, RtRows *rows) {
 }
 
 static const RtLayout *layout_of(const RtParser *p, int side) {
-    return p->p->fixed[side] ? p->p->fixed[side] : p->files->file[p->block->file].layout[side];
+    return rt_layout_of(p->p, &p->files->file[p->block->file], side);
 }
 
 /* Whether the row is good; row_end of each side is set either way, lines: how many lines each has. */
@@ -138,10 +142,11 @@ static bool parse_row(RtParser *p, int sides, RtRows *rows, const char **row_end
     return ok && measure_lists(p) && add_features(p, rows);
 }
 
-/* To the next row that isn't blank; NULL: the block has ended. */
+/* To the next row, over lines that are none; NULL: the block has ended. */
 static const char *next_row(RtParser *p, int side, const char *at) {
     const char *end = p->block->text[side] + p->block->bytes[side];
-    while (at < end && (*at == '\n' || *at == '\r' || *at == ' ' || *at == '#')) {
+    const RtLayout *l = layout_of(p, side); /* NULL: nothing was read of the file, not even a header */
+    while (!(l && l->blank_rows) && at < end && (*at == '\n' || *at == '\r' || *at == ' ' || *at == '#')) {
         const char *next = memchr(at, '\n', (size_t)(end - at));
         next = next ? next + 1 : end;
         if (!rt_is_blank(&p->p->syntax, at, next)) break;

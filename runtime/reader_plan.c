@@ -249,6 +249,10 @@ static void make_features(RtPlan *p) {
     }
 }
 
+bool rt_layout_blank_rows(const RtModel *m, const RtColumn *only) {
+    return only && m->format < RT_LIBSVM && (only->is_list || (only->kind == RT_STRING && m->beside));
+}
+
 /* Without a header, fields are the declared columns in order. */
 static RtLayout *declared_layout(const RtPlan *p, int side) {
     const RtModel *m = p->m;
@@ -259,6 +263,7 @@ static RtLayout *declared_layout(const RtPlan *p, int side) {
     for (int i = 0, k = 0; i < m->n_columns; i++) {
         if (m->columns[i].side != side) continue;
         int fields = m->columns[i].kind == RT_SKIP ? m->columns[i].skip : 1;
+        l->blank_rows = l->n_fields == 1 && rt_layout_blank_rows(m, &m->columns[i]);
         for (; fields > 0; fields--) l->column[k++] = p->column_on[i] ? i : -1;
     }
     return l;
