@@ -15,6 +15,7 @@
 #include "runtime/message.h"
 #include "runtime/model.h"
 #include "runtime/reader.h"
+#include "runtime/vocab_table.h"
 
 enum {
     RT_BLOCK_BYTES = 1 << 20, /* of text in a block; more only if one row is longer */
@@ -120,7 +121,6 @@ bool rt_files_find(RtFiles *f, const char *const *paths, int n, const char *suff
 void rt_files_free(RtFiles *f);
 
 /* ---- plan: what this purpose reads ---- */
-typedef struct RtVocabTable RtVocabTable;
 typedef struct {
     uint32_t divisor;
     uint64_t reciprocal;
@@ -147,7 +147,6 @@ typedef struct {
     int *root;            /* [feature] the column it shows or is made from, for messages; -1: of several */
     RtMod *mod;           /* [feature] of hash and cross */
     float **bounds;       /* [feature] of bucketize, as float */
-    RtVocabTable **vocab; /* [vocab] */
     RtLayout *fixed[RT_SIDES]; /* without a header: the declared columns */
     uint8_t set[RT_SIDES][RT_STRUCTURAL];
     int n_set[RT_SIDES];
@@ -252,9 +251,6 @@ static inline uint32_t rt_mod(uint64_t x, RtMod m) {
     uint64_t q = (uint64_t)(((unsigned __int128)x * m.reciprocal) >> 64), r = x - q * m.divisor;
     return (uint32_t)(r >= m.divisor ? r - m.divisor : r);
 }
-RtVocabTable *rt_vocab_table_new(const RtVocab *v);
-void rt_vocab_table_free(RtVocabTable *t);
-uint32_t rt_vocab_find(const RtVocabTable *t, const char *p, size_t bytes); /* RT_NO_ID: not in it */
 
 /* Scratch for the features of a row. */
 typedef struct {
@@ -343,6 +339,7 @@ struct RtReader {
 void *rt_reader_assemble(void *reader); /* thread */
 
 /* ---- memory ---- */
+_Noreturn void rt_reader_out_of_memory(size_t count, size_t size); /* says so and ends the program */
 void *rt_reader_alloc(size_t count, size_t size); /* zeroed; out of memory ends the program, saying so */
 void *rt_reader_grow(void *p, size_t *cap, size_t want,
                      size_t size); /* doubles until want; cap in elements */
