@@ -220,6 +220,7 @@ struct Ev {
         IrNode *out;
     } * filters;
     int n_filters, cap_filters;
+    StrMap bad_vocabs; /* paths of files that are no vocabularies */
     IrNode **columns;
     int n_columns; /* [column] its node, made when first used */
     OptimizerStmt *opts;
