@@ -182,7 +182,7 @@ static int run(Driver *v) {
 }
 
 int main(int argc, char **argv) {
-    signal(SIGXFSZ, SIG_IGN); /* over the size limit: a failed write, after which nothing half written stays */
+    signal(SIGXFSZ, SIG_IGN); /* a file too large is a failed write, after which nothing half written stays */
     Driver v = {.a = arena_new()};
     v.d = diag_new(v.a, stderr);
     int r = options_parse(v.a, v.d, argc, argv, &v.o) ? run(&v) : WRONG;
