@@ -181,29 +181,36 @@ static size_t last_record(const RtSyntax *x, const char *text, size_t bytes) {
     return (size_t)(at - text);
 }
 
+/* Whether lines that hold nothing are rows of the present file. */
+static bool blank_rows(const RtCutter *c, int side) {
+    const RtLayout *l = rt_layout_of(c->p, &c->files->file[c->file], side);
+    return l && l->blank_rows; /* no layout: nothing was read, not even a header */
+}
+
 /* Rows of text, at most `most` of them; *cut: where they end. whole: the end of the text is the end of the
  * last record, too. */
 static uint64_t count_rows(const RtCutter *c, int side, const char *text, size_t bytes, uint64_t most,
                            bool whole, size_t *cut) {
     const RtSyntax *x = &c->p->syntax;
-    const RtLayout *l = rt_layout_of(c->p, &c->files->file[c->file], side);
-    bool blank_rows = l && l->blank_rows;
+    bool every = blank_rows(c, side);
     const char *at = text, *end = text + bytes;
     uint64_t n = 0;
     while (n < most && at < end) {
         const char *next = rt_record_end(x, at, end);
         if (!next && !whole) break;
         if (!next) next = end;
-        n += blank_rows || !rt_is_blank(x, at, next);
+        n += every || !rt_is_blank(x, at, next);
         at = next;
     }
     *cut = (size_t)(at - text);
     return n;
 }
 
-/* Bytes of blank lines that text begins with. */
-static size_t leading_blank(const RtSyntax *x, const char *text, size_t bytes) {
+/* Bytes of lines that are no rows, with which text begins. */
+static size_t before_row(const RtCutter *c, int side, const char *text, size_t bytes) {
+    const RtSyntax *x = &c->p->syntax;
     const char *at = text, *next;
+    if (blank_rows(c, side)) return 0;
     while ((next = rt_record_end(x, at, text + bytes)) && rt_is_blank(x, at, next)) at = next;
     return (size_t)(at - text);
 }
@@ -211,10 +218,9 @@ static size_t leading_blank(const RtSyntax *x, const char *text, size_t bytes) {
 /* The second file has ended after n rows of the block; *b's first file has more. */
 static bool fail_shorter(const RtCutter *c, const RtBlock *b, uint64_t n, RtMessage *err) {
     const RtFile *f = &c->files->file[c->file];
-    const RtLayout *l = rt_layout_of(c->p, f, 0);
     size_t at;
     count_rows(c, 0, b->text[0], b->bytes[0], n, true, &at);
-    if (!l->blank_rows) at += leading_blank(&c->p->syntax, b->text[0] + at, b->bytes[0] - at);
+    at += before_row(c, 0, b->text[0] + at, b->bytes[0] - at);
     uint64_t line = b->line[0] + rt_count_lines(b->text[0], at), rows = c->rows + n;
     return rt_message(err, "%s:%llu: error: ends after %llu row%s, '%s' has another at line %llu", f->name[1],
                       (unsigned long long)c->side[1].line, (unsigned long long)rows, rows == 1 ? "" : "s",
@@ -241,8 +247,7 @@ static bool cut_second(RtCutter *c, RtBlock *b, uint64_t rows, RtMessage *err) {
     return true;
 }
 
-/* After the first file's last row the second one must have none; blank lines are no rows there, whatever its
- * columns are. */
+/* After the first file's last row the second one must have none. */
 static bool check_second_ended(RtCutter *c, RtBlock *b, RtMessage *err) {
     Stream *s = &c->side[1];
     const RtFile *f = &c->files->file[c->file];
@@ -250,9 +255,10 @@ static bool check_second_ended(RtCutter *c, RtBlock *b, RtMessage *err) {
         begin(s, b, 1);
         if (!top_up(s, &b->text[1], &b->bytes[1], &b->cap[1], RT_BLOCK_BYTES, err)) return false;
         if (!b->bytes[1]) return true;
-        size_t blank = leading_blank(&c->p->syntax, b->text[1], b->bytes[1]);
+        size_t blank = before_row(c, 1, b->text[1], b->bytes[1]);
         const char *rest = b->text[1] + blank, *end = b->text[1] + b->bytes[1];
-        bool row = rest < end && (!rt_is_blank(&c->p->syntax, rest, end) || (!blank && !s->ended));
+        /* what is left may be the beginning of a blank line; but one as long as a block is taken for a row */
+        bool row = rest < end && (blank_rows(c, 1) || !rt_is_blank(&c->p->syntax, rest, end) || !blank);
         finish(s, b, 1, blank);
         if (row)
             return rt_message(err, "%s:%llu: error: has another row, '%s' ends at line %llu after %llu row%s",

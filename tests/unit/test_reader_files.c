@@ -222,7 +222,7 @@ static void test_beside(void **state) {
     (void)state;
     Describe d = PAIR("false", "");
     expect_pair(&d, "1,1;2\n0,3\n", "4;5\n6\n", "1 [1 2] [4 5]\n0 [3] [6]\n");
-    expect_pair(&d, "\n1,1;2\n\n0,3", "4;5\r\n6\n\n", "1 [1 2] [4 5]\n0 [3] [6]\n");
+    expect_pair(&d, "\n1,1;2\n\n0,3", "4;5\r\n6\n", "1 [1 2] [4 5]\n0 [3] [6]\n");
     expect_pair(&d, "1,1;2\n\n0,3\n", "4;5\n6;7\n",
                 "pair_neg:2:1: error: lists along 'h' differ in length: 'a' has 1 (pair:3), 'b' has 2\n");
     expect_pair(&d, "1,1;2\n0,x\n", "4;5\n6\n",
@@ -253,7 +253,7 @@ static void test_beside_rows(void **state) {
     expect_pair(&d, "1,1;2\n0,3\n", "",
                 "pair_neg:1: error: ends after 0 rows, 'pair' has another at line 1\n");
     expect_pair(&d, "1,1;2\n\n", "4;5\n\n6\n",
-                "pair_neg:3: error: has another row, 'pair' ends at line 2 after 1 row\n");
+                "pair_neg:2: error: has another row, 'pair' ends at line 2 after 1 row\n");
     expect_pair(&d, "", "4\n", "pair_neg:1: error: has another row, 'pair' ends at line 0 after 0 rows\n");
     expect_pair(&d, "", "", "pair: error: the file is empty\n");
     expect_pair(&h, "a,y\n1,1\n", "c,b\n",
@@ -295,7 +295,8 @@ static void test_blank_rows(void **state) {
     Describe d = PAIR("false", "");
     expect_pair(&d, "1,1;2\n0,\n1,3\n0,", "4;5\n\n6\n\n", "1 [1 2] [4 5]\n0 [] []\n1 [3] [6]\n0 [] []\n");
     expect_pair(&d, "1,\n\n0,3\n", "\r\n6\r\n", "1 [] []\n0 [3] [6]\n");
-    expect_pair(&d, "1,\n0,3\n", " \n6\n\n\n\n", "1 [] []\n0 [3] [6]\n"); /* at the end they are nothing */
+    expect_pair(&d, "1,\n0,3\n", " \n6\n\n",
+                "pair_neg:3: error: has another row, 'pair' ends at line 2 after 2 rows\n");
     expect_pair(&d, "1,1\n0,3\n", "4\n\n6\n",
                 "pair_neg:2:1: error: lists along 'h' differ in length: 'a' has 1 (pair:2), 'b' has 0\n");
     Describe h = PAIR("true", "\\\"");
