@@ -199,6 +199,7 @@ Val emit_erf(Emit *e, Val x);
 Val emit_softplus(Emit *e, Val x);
 Val emit_sqrt(Emit *e, Val x);
 Val emit_abs(Emit *e, Val x);
+Val emit_round_bf16(Emit *e, Val x); /* to nearest, ties to even; NaN as it is */
 
 /* ---- emit_ew.c ---- */
 typedef Val (*EmitLeaf)(Emit *e, const IrNode *n, int w, void *user);

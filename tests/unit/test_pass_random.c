@@ -395,7 +395,7 @@ static bool changes_the_model(Arena *a, Diag *d, IrProgram *p, const PassOptions
 static bool through_all(uint64_t seed, bool loud) {
     Arena *a = arena_new();
     Diag *d = diag_new(a, stderr);
-    PassOptions o = {.level = 2, .verify_each = true, .target = {8, 16, 32768, 524288}, .out = stderr};
+    PassOptions o = {.level = 2, .verify_each = true, .target = {8, 16, 32768, 524288, true}, .out = stderr};
     IrProgram *p = random_program(a, d, seed), *plain = fx_copy(a, d, p);
     bool ok = ir_verify(p) && plain && pass_run_one(plain, &o, "differentiate", NULL);
     Results forward = results(a, p), trained = ok ? results(a, plain) : (Results){0};
