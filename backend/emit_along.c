@@ -104,7 +104,8 @@ static void copy_floats(Emit *e, Val to, Val from, Val count) {
 }
 
 void emit_APPEND(Emit *e, const IrNode *n) {
-    Val x = emit_base(e, n->in[0]), more = emit_base(e, n->in[1]), out = emit_base(e, n), from, end, to, out_end;
+    Val x = emit_base(e, n->in[0]), more = emit_base(e, n->in[1]), out = emit_base(e, n), from, end, to,
+        out_end;
     int64_t size = ir_type_size(n->type);
     EmitLoop row = emit_for(e, e->lo, e->hi, 1);
     row_floats(e, n->in[0]->type, row.i, &from, &end);

@@ -1,21 +1,22 @@
-/* Scaled dot-product attention within a row over its list, and its gradient (Vaswani et al. 2017, formula 1; the
- * gradient as in FlashAttention, Dao et al. 2022, with g . y in place of a sum over the weights).
+/* Scaled dot-product attention within a row over its list, and its gradient (Vaswani et al. 2017, formula 1;
+ * the gradient as in FlashAttention, Dao et al. 2022, with g . y in place of a sum over the weights).
  *
- * A row is done in blocks of QUERIES by KEYS positions. A block's scores live in scratch, so nothing grows with the
- * square of a list, and a list may have any length. The softmax takes two passes over the blocks of keys: the first
- * finds each query's largest score and the sum of e^(score - largest), the second makes the weights and uses them. A
- * list of up to KEYS positions has one block, whose scores the second pass finds in place; longer ones compute them
- * again.
+ * A row is done in blocks of QUERIES by KEYS positions. A block's scores live in scratch, so nothing grows
+ * with the square of a list, and a list may have any length. The softmax takes two passes over the blocks of
+ * keys: the first finds each query's largest score and the sum of e^(score - largest), the second makes the
+ * weights and uses them. A list of up to KEYS positions has one block, whose scores the second pass finds in
+ * place; longer ones compute them again.
  *
- * The gradient is one op with three results side by side: of its products scores and g v^T are needed for each of dq,
- * dk and dv, and so are the exponentials, which at usual widths cost as much as a product. Three ops would do 8
- * products and 3 times the exponentials, one does 5 and 1. Keeping each query's log-sum-exp from the forward pass
- * would spare a maximum and a sum over scores that are computed anyway, two operations next to a product's d, at the
- * price of a wider result, copied apart again, in evaluation and prediction too: it isn't kept.
+ * The gradient is one op with three results side by side: of its products scores and g v^T are needed for
+ * each of dq, dk and dv, and so are the exponentials, which at usual widths cost as much as a product. Three
+ * ops would do 8 products and 3 times the exponentials, one does 5 and 1. Keeping each query's log-sum-exp
+ * from the forward pass would spare a maximum and a sum over scores that are computed anyway, two operations
+ * next to a product's d, at the price of a wider result, copied apart again, in evaluation and prediction
+ * too: it isn't kept.
  *
- * All products are C += A B with constant strides, rows of B and C contiguous: for scores, keys are first turned
- * (k^T, scaled) so that neighbouring lanes are neighbouring keys. A block's keys beyond the list are zeros whose
- * scores start at -infinity, so their weights are 0. */
+ * All products are C += A B with constant strides, rows of B and C contiguous: for scores, keys are first
+ * turned (k^T, scaled) so that neighbouring lanes are neighbouring keys. A block's keys beyond the list are
+ * zeros whose scores start at -infinity, so their weights are 0. */
 #include <math.h>
 #include "backend/emit.h"
 
@@ -48,7 +49,8 @@ static void tile_group(Emit *e, Val col, const EmitGroup *g, void *user) {
         Val sum[TILE][PIECES], b[PIECES];
         for (int r = 0; r < t->rows; r++)
             for (int i = 0; i < n; i++) {
-                Val start = emit_at(e, emit_at_const(e, t->start, r * p->start_row + g->first[first + i]), col);
+                Val start =
+                    emit_at(e, emit_at_const(e, t->start, r * p->start_row + g->first[first + i]), col);
                 sum[r][i] = emit_var(e, emit_vec(e, g->w[first + i]));
                 emit_set(e, sum[r][i], emit_load_vec(e, start, g->w[first + i]));
             }
@@ -60,7 +62,8 @@ static void tile_group(Emit *e, Val col, const EmitGroup *g, void *user) {
         for (int r = 0; r < t->rows; r++) {
             Val x = emit_load_vec(e, emit_at_const(e, a, r * p->a_row), 1);
             for (int i = 0; i < n; i++)
-                emit_set(e, sum[r][i], emit_fma(e, emit_splat(e, x, g->w[first + i]), b[i], emit_get(e, sum[r][i])));
+                emit_set(e, sum[r][i],
+                         emit_fma(e, emit_splat(e, x, g->w[first + i]), b[i], emit_get(e, sum[r][i])));
         }
         emit_end(e, &l);
         for (int r = 0; r < t->rows; r++)
@@ -77,9 +80,9 @@ static Val product(Emit *e, const Product *p) {
     LLVMTypeRef args[] = {e->ptr, e->ptr, e->ptr, e->ptr, e->ptr, e->i64, e->i64};
     Val f, base[4], rows;
     EmitFn outer;
-    const char *name = arena_printf(e->arena, "attend_product_%lld_%lld_%lld_%lld_%lld_%lld", (long long)p->columns,
-                                    (long long)p->a_row, (long long)p->a_col, (long long)p->b_row, (long long)p->c_row,
-                                    (long long)p->start_row);
+    const char *name = arena_printf(e->arena, "attend_product_%lld_%lld_%lld_%lld_%lld_%lld",
+                                    (long long)p->columns, (long long)p->a_row, (long long)p->a_col,
+                                    (long long)p->b_row, (long long)p->c_row, (long long)p->start_row);
     if (!emit_shared_open(e, name, args, 7, &f, &outer)) return f;
     for (unsigned i = 0; i < 4; i++) base[i] = LLVMGetParam(f, i + 1);
     rows = LLVMGetParam(f, 5);
@@ -104,18 +107,20 @@ static void multiply(Emit *e, Product p, Val a, Val b, Val c, Val start, Val row
 /* ---- a row ---- */
 
 typedef struct {
-    int64_t d, e;                     /* widths of q and k, of v */
-    Val q, k, v, y, g, out;           /* the row's first position; y and g of a gradient only */
-    Val count, scale, single;         /* positions; f32; whether one block holds all keys */
-    Val keys, values;                 /* scratch: k^T scaled, v^T, [width][KEYS] */
-    Val score, slope;                 /* [QUERIES][KEYS] */
-    Val mask, zeros, most, sum;       /* [KEYS], [KEYS], [QUERIES], [QUERIES] */
-    Val first_q, n_q, first_k, n_k;   /* of the running block */
-    Val padded;                       /* n_k up to whole strips */
+    int64_t d, e;                   /* widths of q and k, of v */
+    Val q, k, v, y, g, out;         /* the row's first position; y and g of a gradient only */
+    Val count, scale, single;       /* positions; f32; whether one block holds all keys */
+    Val keys, values;               /* scratch: k^T scaled, v^T, [width][KEYS] */
+    Val score, slope;               /* [QUERIES][KEYS] */
+    Val mask, zeros, most, sum;     /* [KEYS], [KEYS], [QUERIES], [QUERIES] */
+    Val first_q, n_q, first_k, n_k; /* of the running block */
+    Val padded;                     /* n_k up to whole strips */
 } Row;
 
 static int64_t strip(const Emit *e) { return 2 * e->W; }
-static Val position(Emit *e, Val base, Val at, int64_t width) { return emit_at(e, base, emit_scale(e, at, width)); }
+static Val position(Emit *e, Val base, Val at, int64_t width) {
+    return emit_at(e, base, emit_scale(e, at, width));
+}
 
 int64_t emit_attend_scratch(const IrNode *n) {
     int64_t d = n->in[0]->type.dim[0], e = n->in[2]->type.dim[0];
@@ -132,18 +137,21 @@ static void place_scratch(Emit *e, Row *r, Val at, bool grad) {
     }
 }
 
-/* void turn(step, from, to, count, padded, scale): to[c][j] = scale * from[j][c], zeros for count <= j < padded */
+/* void turn(step, from, to, count, padded, scale): to[c][j] = scale * from[j][c], zeros for count <= j <
+ * padded */
 static void turn(Emit *e, Val from, Val to, Val count, Val padded, Val scale, int64_t width) {
     LLVMTypeRef args[] = {e->ptr, e->ptr, e->ptr, e->i64, e->i64, e->f32};
     Val f, p[6], zero = emit_i64(e, 0);
     EmitFn outer;
-    if (emit_shared_open(e, arena_printf(e->arena, "attend_turn_%lld", (long long)width), args, 6, &f, &outer)) {
+    if (emit_shared_open(e, arena_printf(e->arena, "attend_turn_%lld", (long long)width), args, 6, &f,
+                         &outer)) {
         for (unsigned i = 0; i < 6; i++) p[i] = LLVMGetParam(f, i);
         for (int part = 0; part < 2; part++) {
             EmitLoop j = part ? emit_for(e, p[3], p[4], 1) : emit_for(e, zero, p[3], 1);
             EmitLoop c = emit_for(e, zero, emit_i64(e, width), 1);
             Val x = part ? emit_const(e, 1, 0)
-                         : emit_fmul(e, p[5], emit_load_vec(e, emit_at(e, position(e, p[1], j.i, width), c.i), 1));
+                         : emit_fmul(e, p[5],
+                                     emit_load_vec(e, emit_at(e, position(e, p[1], j.i, width), c.i), 1));
             emit_store(e, x, emit_at(e, position(e, p[2], c.i, KEYS), j.i));
             emit_end(e, &c);
             emit_end(e, &j);
@@ -165,11 +173,13 @@ static Val larger(Emit *e, Val a, Val b) { return emit_select(e, emit_fcmp(e, LL
 
 /* The largest lane, halves against each other. */
 static Val largest_lane(Emit *e, Val x) {
-    for (int n = emit_lanes(x); n > 1; n /= 2) x = larger(e, emit_take(e, x, 0, n / 2), emit_take(e, x, n / 2, n / 2));
+    for (int n = emit_lanes(x); n > 1; n /= 2)
+        x = larger(e, emit_take(e, x, 0, n / 2), emit_take(e, x, n / 2, n / 2));
     return x;
 }
 
-/* First pass: scores of one query become e^(score - largest so far); the sum over earlier keys follows suit. */
+/* First pass: scores of one query become e^(score - largest so far); the sum over earlier keys follows suit.
+ */
 static void gather_query(Emit *e, const Row *r, Val i, Val score) {
     Val zero = emit_i64(e, 0), most = emit_var(e, emit_vec(e, e->W)), sum = emit_var(e, emit_vec(e, e->W));
     Val most_at = emit_at(e, r->most, i), sum_at = emit_at(e, r->sum, i), total = emit_var(e, e->f32);
@@ -180,7 +190,8 @@ static void gather_query(Emit *e, const Row *r, Val i, Val score) {
     emit_end(e, &j);
     Val before = emit_load_vec(e, most_at, 1), now = larger(e, largest_lane(e, emit_get(e, most)), before);
     j = emit_for(e, zero, r->padded, e->W);
-    Val x = emit_exp(e, emit_fsub(e, emit_load_vec(e, emit_at(e, score, j.i), e->W), emit_splat(e, now, e->W)));
+    Val x =
+        emit_exp(e, emit_fsub(e, emit_load_vec(e, emit_at(e, score, j.i), e->W), emit_splat(e, now, e->W)));
     emit_store(e, x, emit_at(e, score, j.i));
     emit_set(e, sum, emit_fadd(e, emit_get(e, sum), x));
     emit_end(e, &j);
@@ -193,7 +204,8 @@ static void gather_query(Emit *e, const Row *r, Val i, Val score) {
     emit_store(e, emit_get(e, total), sum_at);
 }
 
-/* Second pass: what the only block's scores became is divided by the sum; scores computed again become weights. */
+/* Second pass: what the only block's scores became is divided by the sum; scores computed again become
+ * weights. */
 static void weigh_query(Emit *e, const Row *r, Val i, Val score) {
     Val inverse = emit_fdiv(e, emit_const(e, 1, 1), emit_load_vec(e, emit_at(e, r->sum, i), 1));
     Val most = emit_load_vec(e, emit_at(e, r->most, i), 1);
@@ -216,7 +228,8 @@ static void slope_query(Emit *e, const Row *r, Val i, Val weight) {
     for (int64_t c = 0, w = e->W; c < r->e; c += w) {
         while (w > r->e - c) w /= 2;
         Val x = emit_load_vec(e, emit_at_const(e, g, c), (int)w);
-        dot = emit_fadd(e, dot, emit_hsum(e, emit_fmul(e, x, emit_load_vec(e, emit_at_const(e, y, c), (int)w))));
+        dot = emit_fadd(e, dot,
+                        emit_hsum(e, emit_fmul(e, x, emit_load_vec(e, emit_at_const(e, y, c), (int)w))));
     }
     EmitLoop j = emit_for(e, emit_i64(e, 0), r->padded, e->W);
     Val from = emit_at(e, slope, j.i), w = emit_load_vec(e, emit_at(e, weight, j.i), e->W);
@@ -228,8 +241,9 @@ static void slope_query(Emit *e, const Row *r, Val i, Val weight) {
 /* to[n_q][padded] = start + x keys, strip by strip of keys */
 static void scores(Emit *e, const Row *r, Val x, int64_t width, Val turned, Val to, Val start) {
     EmitLoop j = emit_for(e, emit_i64(e, 0), r->padded, strip(e));
-    multiply(e, (Product){strip(e), width, 1, KEYS, KEYS, 0}, position(e, x, r->first_q, width), emit_at(e, turned, j.i),
-             emit_at(e, to, j.i), emit_at(e, start, j.i), r->n_q, emit_i64(e, width));
+    multiply(e, (Product){strip(e), width, 1, KEYS, KEYS, 0}, position(e, x, r->first_q, width),
+             emit_at(e, turned, j.i), emit_at(e, to, j.i), emit_at(e, start, j.i), r->n_q,
+             emit_i64(e, width));
     emit_end(e, &j);
 }
 
@@ -246,8 +260,8 @@ static void turn_keys(Emit *e, const Row *r, int pass) {
 
 static void forward_block(Emit *e, const Row *r) {
     Val to = position(e, r->out, r->first_q, r->e);
-    multiply(e, (Product){r->e, KEYS, 1, r->e, r->e, r->e}, r->score, position(e, r->v, r->first_k, r->e), to, to, r->n_q,
-             r->n_k);
+    multiply(e, (Product){r->e, KEYS, 1, r->e, r->e, r->e}, r->score, position(e, r->v, r->first_k, r->e), to,
+             to, r->n_q, r->n_k);
 }
 
 static void backward_block(Emit *e, const Row *r) {
@@ -258,14 +272,15 @@ static void backward_block(Emit *e, const Row *r) {
     emit_fi(e, &needed);
     scores(e, r, r->g, r->e, r->values, r->slope, r->zeros);
     each_query(e, r, slope_query);
-    Val dq = position(e, r->out, r->first_q, all), dk = emit_at_const(e, position(e, r->out, r->first_k, all), r->d);
+    Val dq = position(e, r->out, r->first_q, all),
+        dk = emit_at_const(e, position(e, r->out, r->first_k, all), r->d);
     Val dv = emit_at_const(e, dk, r->d);
-    multiply(e, (Product){r->d, KEYS, 1, r->d, all, all}, r->slope, position(e, r->k, r->first_k, r->d), dq, dq, r->n_q,
-             r->n_k);
-    multiply(e, (Product){r->d, 1, KEYS, r->d, all, all}, r->slope, position(e, r->q, r->first_q, r->d), dk, dk, r->n_k,
-             r->n_q);
-    multiply(e, (Product){r->e, 1, KEYS, r->e, all, all}, r->score, position(e, r->g, r->first_q, r->e), dv, dv, r->n_k,
-             r->n_q);
+    multiply(e, (Product){r->d, KEYS, 1, r->d, all, all}, r->slope, position(e, r->k, r->first_k, r->d), dq,
+             dq, r->n_q, r->n_k);
+    multiply(e, (Product){r->d, 1, KEYS, r->d, all, all}, r->slope, position(e, r->q, r->first_q, r->d), dk,
+             dk, r->n_k, r->n_q);
+    multiply(e, (Product){r->e, 1, KEYS, r->e, all, all}, r->score, position(e, r->g, r->first_q, r->e), dv,
+             dv, r->n_k, r->n_q);
 }
 
 /* One of the two passes over the blocks of keys, for one block of queries. */
@@ -273,7 +288,8 @@ static void pass_over_keys(Emit *e, Row *r, int pass, void (*block)(Emit *, cons
     EmitLoop k = emit_for(e, emit_i64(e, 0), r->count, KEYS);
     r->first_k = k.i;
     r->n_k = emit_min_i64(e, emit_sub(e, r->count, k.i), emit_i64(e, KEYS));
-    r->padded = LLVMBuildAnd(e->b, emit_add(e, r->n_k, emit_i64(e, strip(e) - 1)), emit_i64(e, -strip(e)), "");
+    r->padded =
+        LLVMBuildAnd(e->b, emit_add(e, r->n_k, emit_i64(e, strip(e) - 1)), emit_i64(e, -strip(e)), "");
     turn_keys(e, r, pass);
     EmitIf needed = emit_if(e, pass ? LLVMBuildNot(e->b, r->single, "") : LLVMConstInt(e->i1, 1, 0));
     scores(e, r, r->q, r->d, r->keys, r->score, r->mask);

@@ -1,5 +1,5 @@
-/* Built-ins along a list: what position t sees of its neighbours, which position it is, one position more, and how
- * long lists are. */
+/* Built-ins along a list: what position t sees of its neighbours, which position it is, one position more,
+ * and how long lists are. */
 #include <math.h>
 #include "frontend/value.h"
 
@@ -75,8 +75,8 @@ static Value *longest(Ev *ev, Call *c) {
 
 static bool is_reader(const IrNode *n) { return n->op == OP_COLUMN || ir_ops[n->op].cls == CLASS_READ; }
 
-/* What the reader makes along an axis and x depends on: then numbering x's positions reads no column that x doesn't.
- * A mask depends on none; it takes the first there is. */
+/* What the reader makes along an axis and x depends on: then numbering x's positions reads no column that x
+ * doesn't. A mask depends on none; it takes the first there is. */
 static IrNode *reader_value(Ev *ev, IrNode *x, int axis) {
     const IrBody *body = ev->b.body;
     IrNode **todo = NULL, *found = NULL;
@@ -101,7 +101,8 @@ static Value *positions(Ev *ev, Call *c) {
     IrNode *x, *list = NULL;
     if (axis < 0 || !ev_node(ev, c->args[0].v, c->args[0].span, &x)) return NULL;
     if (!ir_axis_max(ev->p, axis)) {
-        ev_error(ev, c->args[0].span, "list(\";\", max = 50) uses the first 50 values; truncate(list, 50) does too",
+        ev_error(ev, c->args[0].span,
+                 "list(\";\", max = 50) uses the first 50 values; truncate(list, 50) does too",
                  "positions: expected a list with a max, found %s", ir_axis_described(ev->p, axis));
         return NULL;
     }
@@ -155,7 +156,8 @@ static Value *attend(Ev *ev, Call *c) {
             ev_error(ev, c->args[i].span, "reshape(x, [-1]) makes one of them",
                      "attend: expected '%s' with one dimension a position, found %s", names[i], found);
         else if (in[i]->type.axis != in[0]->type.axis)
-            ev_error(ev, c->args[i].span, NULL, "attend: expected '%s' along the list of 'q', found %s and %s", names[i],
+            ev_error(ev, c->args[i].span, NULL,
+                     "attend: expected '%s' along the list of 'q', found %s and %s", names[i],
                      ev_shape(ev, in[0]), found);
         else if (i == 1 && !same_sizes(in[0], in[1]))
             ev_error(ev, c->args[i].span, NULL, "attend: expected 'k' as wide as 'q', found %s and %s",

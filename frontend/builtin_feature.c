@@ -296,7 +296,7 @@ static Value *truncate_list(Ev *ev, Call *c) {
     }
     if (axis < 0)
         axis = ev_new_axis(ev, kind, n->type.axis, keep, arena_printf(ev->a, "%s%lld", end, (long long)keep),
-                        c->span);
+                           c->span);
     if (axis < 0) return NULL;
     IrAttr attr = ir_ai("axis", axis);
     return ev_tensor(ev, ev_op_attrs(ev, OP_TRUNCATE, n, 1, &attr));

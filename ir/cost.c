@@ -70,8 +70,8 @@ static IrCost ir_cost_matmul(const IrProgram *p, const IrNode *n) {
     return c;
 }
 
-/* For each pair of positions two products (five for the gradient) and an exponential; a row counts as long as its
- * list can be, one position if nothing limits it. */
+/* For each pair of positions two products (five for the gradient) and an exponential; a row counts as long as
+ * its list can be, one position if nothing limits it. */
 static IrCost ir_cost_attend(const IrProgram *p, const IrNode *n) {
     IrCost c = ir_cost_bytes(p, n);
     int64_t most = ir_axis_max(p, n->type.axis);

@@ -5,7 +5,8 @@ static bool want_along(IrProgram *p, const IrNode *n, int i, const char **why) {
     IrType t = n->in[i]->type;
     if (!ir_want_f32(p, n, i, why)) return false;
     if (t.live == LIVE_POS) return true;
-    return ir_wrong(p, why, "%sexpected a value along a list, found %s", ir_operand(p, n, i), ir_type_text(p, t));
+    return ir_wrong(p, why, "%sexpected a value along a list, found %s", ir_operand(p, n, i),
+                    ir_type_text(p, t));
 }
 
 /* The axis attribute names a list appended to `parent`. */
@@ -22,7 +23,8 @@ bool ir_shape_append(IrProgram *p, const IrNode *n, IrType *out, const char **wh
         !ir_want_dims(p, n, 1, t.rank, t.dim, why))
         return false;
     if (n->in[1]->type.live > LIVE_ROW)
-        return ir_wrong(p, why, "operand 2: expected one value a row, found %s", ir_type_text(p, n->in[1]->type));
+        return ir_wrong(p, why, "operand 2: expected one value a row, found %s",
+                        ir_type_text(p, n->in[1]->type));
     t.axis = axis;
     *out = t;
     return true;

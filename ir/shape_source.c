@@ -163,7 +163,8 @@ bool ir_shape_truncate(IrProgram *p, const IrNode *n, IrType *out, const char **
     return true;
 }
 
-/* The length along a filtered axis is known only from what was filtered, so the way up may not lead past one. */
+/* The length along a filtered axis is known only from what was filtered, so the way up may not lead past one.
+ */
 static bool derived_length(const IrProgram *p, int axis, int from) {
     while (axis != from && p->axes[axis].kind != AXIS_LIST && p->axes[axis].kind != AXIS_FILTER)
         axis = p->axes[axis].parent;

@@ -81,7 +81,8 @@ void pass_grad_attend(PassGrad *c, IrNode *y, IrNode *g) {
     IrNode *all = in[4] ? ir_build(&c->b, OP_ATTENDGRAD, 5, in, 1, &scale) : NULL;
     for (int i = 0, at = 0; all && i < 3; i++) {
         int width = (int)y->in[i]->type.dim[0];
-        if (pass_gradient_wants(y->in[i])) pass_gradient_to_own(c, y->in[i], pass_slice(&c->b, all, 0, at, at + width));
+        if (pass_gradient_wants(y->in[i]))
+            pass_gradient_to_own(c, y->in[i], pass_slice(&c->b, all, 0, at, at + width));
         at += width;
     }
 }

@@ -173,9 +173,9 @@ static void parse_features(Parse *p) {
     for (int i = 0; i < n_list; i++) {
         const json_t *o = item(p, list, "features", i);
         RtFeature *f = &m->features[i];
-        f->op = rt_json_word(
-            j, o, "op",
-            WORDS("value", "number", "hash", "vocab", "bucketize", "identity", "cross", "truncate", "positions", "key"));
+        f->op = rt_json_word(j, o, "op",
+                             WORDS("value", "number", "hash", "vocab", "bucketize", "identity", "cross",
+                                   "truncate", "positions", "key"));
         parse_parts(p, o, f, i);
         f->type = rt_json_word(j, o, "type", WORDS("f32", "id", "key", "str", "int"));
         f->axis = (int)rt_json_int(j, o, "axis", -1, m->n_axes - 1);

@@ -176,7 +176,9 @@ static IrNode *concat(Case *c, int n, IrNode **x, int64_t ax) {
 }
 
 /* Lists of at most 50 from here on. */
-static void short_lists(Case *c) { c->list = axis(c, arena_printf(c->p->arena, "short%d", c->p->n_axes), 50); }
+static void short_lists(Case *c) {
+    c->list = axis(c, arena_printf(c->p->arena, "short%d", c->p->n_axes), 50);
+}
 
 /* append(x, row), lists appended to alike sharing the axis. */
 static IrNode *append(Case *c, IrNode *x, IrNode *row) {
@@ -186,7 +188,9 @@ static IrNode *append(Case *c, IrNode *x, IrNode *row) {
         if (p->axes[i].kind == AXIS_APPEND && p->axes[i].parent == parent) more = i;
     if (more < 0) {
         int64_t most = p->axes[parent].max;
-        IrAxis a = {.name = arena_printf(p->arena, "%s_plus1", p->axes[parent].name), .kind = AXIS_APPEND, .parent = parent};
+        IrAxis a = {.name = arena_printf(p->arena, "%s_plus1", p->axes[parent].name),
+                    .kind = AXIS_APPEND,
+                    .parent = parent};
         a.max = most ? most + 1 : 0;
         ARENA_PUSH(p->arena, p->axes, p->n_axes, p->cap_axes, a);
         more = p->n_axes - 1;
@@ -200,8 +204,10 @@ static IrNode *append_case(Case *c, int variant) {
     switch (variant) {
     case 0: return unary(c, OP_SQUARE, append(c, pos(c, DIMS(3)), row(c, DIMS(3))));
     case 1: /* and on along the new axis */
-        return with(c, OP_SHIFT, append(c, pos(c, DIMS(2, 9)), row(c, DIMS(2, 9))), 1, (IrAttr[]){ir_ai("k", 1)});
-    case 2: return unary(c, OP_SEGSUM, append(c, pos(c, DIMS(17)), always(c, DIMS(17)))); /* a gradient by row */
+        return with(c, OP_SHIFT, append(c, pos(c, DIMS(2, 9)), row(c, DIMS(2, 9))), 1,
+                    (IrAttr[]){ir_ai("k", 1)});
+    case 2:
+        return unary(c, OP_SEGSUM, append(c, pos(c, DIMS(17)), always(c, DIMS(17)))); /* a gradient by row */
     case 3: { /* positions of the new axis, looked up; twice appended */
         short_lists(c);
         IrNode *ids = list_id(c, 9);

@@ -92,13 +92,15 @@ RtBatch *random_batch_new(const RtModel *m, uint64_t *rng, uint32_t rows, Random
         o->offsets[a] = take(rows + 1u, sizeof(uint32_t));
         const uint32_t *from = m->axes[a].kind == RT_AXIS_APPEND ? o->offsets[m->axes[a].parent] : NULL;
         for (uint32_t r = 0; r < rows; r++)
-            o->offsets[a][r + 1] = o->offsets[a][r] + (from ? from[r + 1] - from[r] + 1 : length(rng, lists, m->axes[a].max));
+            o->offsets[a][r + 1] =
+                o->offsets[a][r] + (from ? from[r + 1] - from[r] + 1 : length(rng, lists, m->axes[a].max));
     }
     uint64_t seed = random_next(rng);
     for (int f = 0; f < m->n_features; f++) {
         int axis = m->features[f].axis;
-        o->values[f] = m->features[f].op == RT_F_POSITIONS ? positions(o->offsets[axis], rows)
-                                                            : feature_values(m, &m->features[f], count_of(b, o, axis), seed);
+        o->values[f] = m->features[f].op == RT_F_POSITIONS
+                           ? positions(o->offsets[axis], rows)
+                           : feature_values(m, &m->features[f], count_of(b, o, axis), seed);
     }
     b->offsets = (const uint32_t **)o->offsets;
     b->inputs = (const void **)o->inputs;

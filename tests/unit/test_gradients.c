@@ -426,8 +426,8 @@ static void test_along(void **state) {
 
 /* ---- appending, and attention ---- */
 
-/* variant 0: squared, 1: alone, so that the gradient may be the same for all positions, 2: the row's value only,
- * 3: the list's only. */
+/* variant 0: squared, 1: alone, so that the gradient may be the same for all positions, 2: the row's value
+ * only, 3: the list's only. */
 static IrNode *make_append(Maker *m, const Spec *s) {
     IrAttr zeros[2] = {ir_afl(m->p->arena, "value", (double[]){0.5}, 1),
                        ir_ail(m->p->arena, "shape", s->sa.dim, s->sa.rank)},
@@ -441,11 +441,12 @@ static IrNode *make_append(Maker *m, const Spec *s) {
         x = value(m, LIVE_POS, s->sa);
     IrNode *y = ir_build(&m->b, OP_APPEND, 2, (IrNode *[]){x, row}, 1, &axis);
     y = s->variant == 1 ? y : ir_build1(&m->b, OP_SQUARE, y);
-    return y ? ir_build1(&m->b, OP_SEGSUM, y) : NULL; /* along h1: the fixture's numbers of positions are h's */
+    return y ? ir_build1(&m->b, OP_SEGSUM, y)
+             : NULL; /* along h1: the fixture's numbers of positions are h's */
 }
 
-/* variant 0: three values; 1: of v only; 2: itself, also along the appended list; 3: a sum, so that the gradient is
- * the same along the list; 4: of q and k only. */
+/* variant 0: three values; 1: of v only; 2: itself, also along the appended list; 3: a sum, so that the
+ * gradient is the same along the list; 4: of q and k only. */
 static IrNode *make_attend(Maker *m, const Spec *s) {
     IrNode *in[3];
     IrAttr scale = ir_af("scale", s->ta ? -0.7 : 0.9), axis = ir_ai("axis", AXIS_H1);
@@ -463,12 +464,17 @@ static void test_append_and_attend(void **state) {
     (void)state;
     for (int variant = 0; variant < 4; variant++)
         for (int lb = LIVE_ALWAYS; lb <= LIVE_ROW; lb++)
-            check(make_append, (Spec){.op = OP_APPEND, .lb = (IrLive)lb, .sa = lb == LIVE_STEP ? S2(2, 2) : S1(3), .variant = variant});
+            check(make_append, (Spec){.op = OP_APPEND,
+                                      .lb = (IrLive)lb,
+                                      .sa = lb == LIVE_STEP ? S2(2, 2) : S1(3),
+                                      .variant = variant});
     for (int variant = 0; variant < 5; variant++)
         for (int wide = 0; wide < 3; wide++)
             check(make_attend, (Spec){.op = OP_ATTEND,
                                       .sa = wide == 0 ? S1(1) : S1(4),
-                                      .sb = wide == 1 ? S1(3) : wide ? S1(4) : S1(1),
+                                      .sb = wide == 1 ? S1(3)
+                                            : wide    ? S1(4)
+                                                      : S1(1),
                                       .ta = wide == 1,
                                       .variant = variant});
     all_agree();
@@ -640,7 +646,8 @@ int main(void) {
         cmocka_unit_test(test_moves),
         cmocka_unit_test(test_reductions),
         cmocka_unit_test(test_statistics),
-        cmocka_unit_test(test_along), cmocka_unit_test(test_append_and_attend),
+        cmocka_unit_test(test_along),
+        cmocka_unit_test(test_append_and_attend),
         cmocka_unit_test(test_matmul),
         cmocka_unit_test(test_lookups),
         cmocka_unit_test(test_batchnorm),

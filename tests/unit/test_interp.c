@@ -202,10 +202,12 @@ static void test_reductions(void **state) {
     EXPECT("%20 = log %4 : f32[~h,1]\n%21 = seg_softmax %20 : f32[~h,1]\n", 1.0 / 3, 2.0 / 3, 0.25, 4.0 / 12,
            5.0 / 12);
     EXPECT("%20 = append %4, %0 {axis=h1} : f32[~h1,1]\n", 1, 2, 1, -2, 3, 4, 5, 0.5);
-    EXPECT("%20 = append %4, %0 {axis=h1} : f32[~h1,1]\n%21 = append_grad %20 {axis=h} : f32[~h,1]\n", 1, 2, 3, 4, 5);
+    EXPECT("%20 = append %4, %0 {axis=h1} : f32[~h1,1]\n%21 = append_grad %20 {axis=h} : f32[~h,1]\n", 1, 2,
+           3, 4, 5);
     EXPECT("%20 = append %4, %0 {axis=h1} : f32[~h1,1]\n%21 = seg_last %20 : f32[1]\n", 1, -2, 0.5);
     EXPECT("%20 = seg_last %4 : f32[1]\n", 2, 0, 5);
-    /* scores ln 2 * v[t] v[s], so the weights of v = 1, 2 are 2^1 : 2^2 at the first position, 2^2 : 2^4 at the second */
+    /* scores ln 2 * v[t] v[s], so the weights of v = 1, 2 are 2^1 : 2^2 at the first position, 2^2 : 2^4 at
+     * the second */
     EXPECT("%20 = attend %4, %4, %4 {scale=0.6931471805599453} : f32[~h,1]\n", 5.0 / 3, 1.8,
            (3 * 0x1p9 + 4 * 0x1p12 + 5 * 0x1p15) / (0x1p9 + 0x1p12 + 0x1p15),
            (3 * 0x1p12 + 4 * 0x1p16 + 5 * 0x1p20) / (0x1p12 + 0x1p16 + 0x1p20),
