@@ -80,16 +80,17 @@ static bool is_reader(const IrNode *n) { return n->op == OP_COLUMN || ir_ops[n->
 static IrNode *reader_value(Ev *ev, IrNode *x, int axis) {
     const IrBody *body = ev->b.body;
     IrNode **todo = NULL, *found = NULL;
-    int count = 0, cap = 0, mark = ++ev->mark;
+    int count = 0, cap = 0, visited = 0, mark = ++ev->mark;
     ARENA_PUSH(ev->a, todo, count, cap, x);
     while (count && !found) {
         IrNode *n = todo[--count];
         if (n->mark == mark) continue;
         n->mark = mark;
-        ev->steps++;
+        visited++;
         if (is_reader(n) && ev_is_list(n) && n->type.axis == axis) found = n;
         for (int i = 0; i < n->n_in; i++) ARENA_PUSH(ev->a, todo, count, cap, n->in[i]);
     }
+    ev->steps += visited / 16; /* as ev_depends counts */
     for (int i = 0; !found && i < body->n; i++)
         if (is_reader(body->nodes[i]) && ev_is_list(body->nodes[i]) && body->nodes[i]->type.axis == axis)
             found = body->nodes[i];
