@@ -5,7 +5,7 @@
 
 typedef IrCost CostRule(const IrProgram *p, const IrNode *n);
 static CostRule ir_cost_zero, ir_cost_bytes, ir_cost_ew1, ir_cost_ew4, ir_cost_ew16, ir_cost_matmul,
-    ir_cost_fused;
+    ir_cost_attend, ir_cost_fused;
 
 static CostRule *const cost_rules[OP_COUNT] = {
 #define OP(id, text, min, max, attrs, shape, grad, cost, ...) [OP_##id] = ir_cost_##cost,
@@ -67,6 +67,16 @@ static IrCost ir_cost_matmul(const IrProgram *p, const IrNode *n) {
     double inner = (double)(swapped ? x.dim[x.rank - 2] : ir_type_width(x));
     if (n->op == OP_MATMULGRADW) inner = size_of(x) / (double)ir_type_width(x);
     c.flops = 2 * size_of(n->type) * inner;
+    return c;
+}
+
+/* For each pair of positions two products (five for the gradient) and an exponential; a row counts as long as
+ * its list can be, one position if nothing limits it. */
+static IrCost ir_cost_attend(const IrProgram *p, const IrNode *n) {
+    IrCost c = ir_cost_bytes(p, n);
+    int64_t most = ir_axis_max(p, n->type.axis);
+    double length = most ? (double)most : 1, d = size_of(n->in[0]->type), e = size_of(n->in[2]->type);
+    c.flops = length * (16 + (n->op == OP_ATTEND ? 2 * d + 2 * e : 6 * d + 4 * e));
     return c;
 }
 

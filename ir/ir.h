@@ -57,12 +57,13 @@ typedef struct {
     Span span;
 } IrColumn;
 
-typedef enum { AXIS_LIST, AXIS_FIRST, AXIS_LAST, AXIS_FILTER } IrAxisKind;
+typedef enum { AXIS_LIST, AXIS_FIRST, AXIS_LAST, AXIS_FILTER, AXIS_APPEND } IrAxisKind;
 typedef struct {
     const char *name;
     IrAxisKind kind; /* AXIS_LIST: of columns; else derived from `parent` */
     int parent;      /* derived: index, else -1 */
-    int64_t max;     /* AXIS_LIST: declared max (only the first max are used), 0 none; FIRST/LAST: n */
+    int64_t max;     /* AXIS_LIST: declared max (only the first max are used), 0 none; FIRST/LAST: n;
+                        APPEND: one more than the parent can have, 0 if that has no max */
     bool shared;     /* declared with axis =: lists stay aligned */
     Span span;
 } IrAxis;
@@ -292,6 +293,8 @@ int ir_count_uses(IrBody *b, const IrNode *n);
 /* The node in whose place n stands: for a reshape that schedule made a view (domain none, so it isn't run) its
  * operand, and so on; else n itself. */
 const IrNode *ir_viewed(const IrNode *n);
+int64_t ir_axis_max(const IrProgram *p, int axis); /* most positions that a row can have along it, 0: no limit */
+const char *ir_axis_described(const IrProgram *p, int axis); /* "list column 'hist_item' (axis 'h')" */
 void ir_fans(const IrWeight *w, double *fan_in, double *fan_out); /* last two dimensions */
 
 /* ---- text ---- */

@@ -156,7 +156,7 @@ static void put_input(IrPrinter *pr) {
 }
 
 static void put_axis(IrPrinter *pr, const IrAxis *x) {
-    static const char *const kinds[] = {"list", "first", "last", "filter"};
+    static const char *const kinds[] = {"list", "first", "last", "filter", "append"};
     fputs("axis ", pr->out);
     ir_put_name(pr->out, x->name);
     fprintf(pr->out, " %s", kinds[x->kind]);

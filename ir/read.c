@@ -236,7 +236,7 @@ static bool read_column(Reader *r) {
 }
 
 static bool read_axis(Reader *r) {
-    static const char *const kinds[] = {"list", "first", "last", "filter"};
+    static const char *const kinds[] = {"list", "first", "last", "filter", "append"};
     IrAxis x = {.parent = -1};
     int kind;
     const Property props[] = {

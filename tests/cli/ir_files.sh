@@ -97,7 +97,7 @@ absent cut wrong newer
 for v in uid mid cat; do printf 'default\na\nb\n' > ${v}_voc.txt; done
 for f in "$source_dir"/models/*.ctr; do
   grep -q '^model ' "$f" || continue # imported by others
-  logs=(); grep -q '"amazon.ctr"' "$f" && logs=(-D logs=.)
+  logs=(); grep -q 'amazon.ctr"' "$f" && logs=(-D logs=.)
   for level in 0 1 2; do expect 0 "$ctrc" check "$f" "${logs[@]}" --verify-each -O$level; quiet; done
   ctrc_quiet "$f" "${logs[@]}" --emit=ir -o m.ir; ctrc_quiet m.ir --emit=ir -o again.ir; same m.ir again.ir
 done
