@@ -78,3 +78,36 @@ static IrCost ir_cost_fused(const IrProgram *p, const IrNode *n) {
 }
 
 IrCost ir_cost(const IrProgram *p, const IrNode *n) { return cost_rules[n->op](p, n); }
+
+/* ---- a step ---- */
+
+double ir_positions(const IrProgram *p, int axis) {
+    const IrAxis *a = &p->axes[axis];
+    if (a->max > 0) return (double)a->max;
+    return a->kind == AXIS_LIST ? IR_GUESSED_POSITIONS : ir_positions(p, a->parent);
+}
+
+static double values(const IrProgram *p, IrLive live, int axis) {
+    if (live < LIVE_ROW) return 1;
+    return (double)p->batch * (live == LIVE_POS ? ir_positions(p, axis) : 1);
+}
+
+double ir_step_elements(const IrProgram *p, IrType t) { return size_of(t) * values(p, t.live, t.axis); }
+
+/* A node's work is done as often as the finest of its result and operands lives. */
+IrCost ir_step_cost(const IrProgram *p, const IrNode *n) {
+    IrType finest = n->type;
+    if (finest.elem == TY_NONE) finest.live = LIVE_STEP;
+    double elements = ir_step_elements(p, n->type);
+    for (int i = 0; i < n->n_in; i++) {
+        IrType t = n->in[i]->type;
+        elements += ir_step_elements(p, t);
+        if (t.elem == TY_F32 && t.live > finest.live) finest = t;
+    }
+    double times = values(p, finest.live, finest.axis);
+    IrCost c = ir_cost(p, n);
+    c.flops *= times;
+    /* of a table or a whole gradient only the rows at hand */
+    c.bytes = ir_ops[n->op].cls == CLASS_TAB ? c.bytes * times : 4 * elements;
+    return c;
+}
