@@ -372,9 +372,14 @@ static json_t *elems(const int64_t *v, int n) {
     return a;
 }
 
+/* FLOPs of a step of a whole batch, a list's positions and a table's unique rows counted once a row. */
 static double flops_of(const IrProgram *p, const IrBody *b) {
     double sum = 0;
-    for (int i = 0; i < b->n; i++) sum += ir_step_cost(p, b->nodes[i]).flops;
+    for (int i = 0; i < b->n; i++) {
+        const IrNode *n = b->nodes[i];
+        bool each = n->type.live == LIVE_ROW || n->type.live == LIVE_POS || n->type.live == LIVE_UNIQ;
+        sum += ir_cost(p, n).flops * (each ? (double)p->batch : 1);
+    }
     return sum;
 }
 

@@ -1,8 +1,8 @@
 /* --emit=plan: every kernel of each function in the order in which it runs: where it comes from, its work,
  * how it is made and why, where its result stands; then totals and memory.
  *
- * Work is an estimate for a step of a whole batch: ir_step_cost says how often it counts a list's positions and a
- * table's unique rows. */
+ * Work is for a step of a whole batch. How long lists are and how many rows of a table differ is only known
+ * when data comes, so a position and a unique row are counted once a row. */
 #include <inttypes.h>
 #include <string.h>
 #include "backend/emit.h"
@@ -10,6 +10,32 @@
 static const char *const domains[] = {"", "rows", "uniq", "tiles", "one"};
 
 static bool runs(const IrNode *n) { return n->plan.domain != DOM_NONE && ir_ops[n->op].cls != CLASS_ROOT; }
+
+/* How often the node's work is done: as often as the finest of its result and operands lives. */
+static IrLive finest(const IrNode *n) {
+    IrLive live = n->type.elem == TY_NONE ? LIVE_STEP : n->type.live;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i]->type.elem == TY_F32 && n->in[i]->type.live > live) live = n->in[i]->type.live;
+    return live;
+}
+
+static double times(const IrProgram *p, const IrNode *n) {
+    return finest(n) >= LIVE_ROW ? (double)p->batch : 1;
+}
+
+static double elements(const IrProgram *p, const IrNode *n) {
+    double size = n->type.elem == TY_NONE ? 0 : (double)ir_type_size(n->type);
+    return n->type.live >= LIVE_ROW ? size * (double)p->batch : size;
+}
+
+/* Bytes of a step: operands once and the result once; of a table or a whole gradient only the rows at hand.
+ */
+static double moved(const IrProgram *p, const IrNode *n) {
+    if (ir_ops[n->op].cls == CLASS_TAB) return ir_cost(p, n).bytes * times(p, n);
+    double sum = elements(p, n);
+    for (int i = 0; i < n->n_in; i++) sum += elements(p, n->in[i]);
+    return 4 * sum;
+}
 
 static const char *where(const IrProgram *p, const IrNode *n) {
     const Diag *d = p->diag;
@@ -62,11 +88,11 @@ static const char *kernel(const PassTarget *t, const IrNode *n, const char **why
 
 static void line(const IrProgram *p, const PassTarget *t, const IrNode *n, FILE *out) {
     const char *why, *made = kernel(t, n, &why);
-    IrCost c = ir_step_cost(p, n);
+    double flops = ir_cost(p, n).flops * times(p, n), bytes = moved(p, n);
     char domain[32];
     snprintf(domain, sizeof domain, "%s/%d", domains[n->plan.domain], n->plan.block);
     fprintf(out, "%5d %5d  %-9s %-8s %9.3f %9.3f %7.1f  %-16s %-20s %-20s %-20s%s%s\n", n->id, n->plan.phase,
-            domain, made, c.flops / 1e6, c.bytes / 1e6, c.bytes > 0 ? c.flops / c.bytes : 0, where(p, n), sizes(p, n),
+            domain, made, flops / 1e6, bytes / 1e6, bytes > 0 ? flops / bytes : 0, where(p, n), sizes(p, n),
             op_text(p, n), place(p, n), *why ? "  # " : "", why);
 }
 
@@ -93,8 +119,7 @@ static void function(const IrProgram *p, const PassTarget *t, const IrFunc *f, F
         if (!runs(n)) continue;
         int64_t need = emit_scratch(p, t, n);
         line(p, t, n, out);
-        IrCost c = ir_step_cost(p, n);
-        flops += c.flops, bytes += c.bytes;
+        flops += ir_cost(p, n).flops * times(p, n), bytes += moved(p, n);
         scratch = need > scratch ? need : scratch;
         phases = n->plan.phase + 1 > phases ? n->plan.phase + 1 : phases;
         kernels++;
@@ -122,4 +147,5 @@ void backend_emit_plan(IrProgram *p, FILE *out) {
     fprintf(out,
             "weights with optimizer slots: %.1f MiB dense, tables up to %.1f MiB, stored as rows are met\n",
             dense / 1048576, tables / 1048576);
+    for (int i = 0; i < p->n_effects; i++) fprintf(out, "%s\n", p->effects[i]);
 }

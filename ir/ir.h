@@ -226,6 +226,7 @@ typedef struct IrProgram {
     IrParam *params;      int n_params, cap_params;
     IrFunc **funcs;       int n_funcs, cap_funcs;
     const char **applied; int n_applied, cap_applied;   /* passes already run, with arguments */
+    const char **effects; int n_effects, cap_effects;   /* what they say they saved: "split-concat: …" */
     const char **requests; int n_requests, cap_requests; /* enable/disable lines of the file: "+p(args)" "-p" */
     Span *request_spans;  int n_request_spans, cap_request_spans; /* of each; none if the program was read as IR */
     int64_t batch, epochs, steps, shuffle, seed; /* train(…); 0 steps: no limit */

@@ -30,8 +30,8 @@ typedef struct {
     int n_atoms;
 } Split;
 
-/* Whether the product is one that can be split, with x's insides. All of them are open then. mark: uses in the
- * whole body. */
+/* Whether the product is one that can be split, with x's insides. All of them are open then. mark: uses in
+ * the whole body. */
 bool pass_split_open(Split *s, IrNode *product);
 /* Sets the atoms. False if there are too many. */
 bool pass_split_atoms(Split *s);

@@ -96,8 +96,8 @@ static IrNode *weight_part(const Split *s, IrBuilder *b, int64_t begin, int64_t 
     if (end - begin == w->type.dim[axis]) return w;
     for (int i = 0; i < b->body->n; i++) {
         IrNode *n = b->body->nodes[i];
-        if (n->op == OP_SLICE && n->in[0] == w && ir_attr_i(n, "axis") == axis && ir_attr_i(n, "begin") == begin &&
-            ir_attr_i(n, "end") == end)
+        if (n->op == OP_SLICE && n->in[0] == w && ir_attr_i(n, "axis") == axis &&
+            ir_attr_i(n, "begin") == begin && ir_attr_i(n, "end") == end)
             return n;
     }
     return pass_slice(b, w, axis, begin, end);
@@ -127,8 +127,8 @@ static IrNode *joined(IrBuilder *b, IrNode **part, int n, int axis) {
     return n == 1 ? part[0] : ir_build(b, OP_CONCAT, n, part, 1, &a);
 }
 
-/* The product of all atoms that live so often with their weights; NULL if there are none. Neighbours in x that
- * meet W as they stand keep their slice of W in one. */
+/* The product of all atoms that live so often with their weights; NULL if there are none. Neighbours in x
+ * that meet W as they stand keep their slice of W in one. */
 static IrNode *product_of(Split *s, IrBuilder *b, IrLive live) {
     IrNode *value[SPLIT_ATOMS], *weight[SPLIT_ATOMS];
     int n = 0, n_weights = 0;
@@ -162,8 +162,8 @@ static IrNode *along_list(Split *s, IrBuilder *b, IrNode *y) {
     return ir_build(b, OP_BROADCAST, 1, &y, 2, a);
 }
 
-/* The slices of W, in the order in which they stand in it: so differentiate adds up their gradients neighbour by
- * neighbour, and simplify makes one concat of that. */
+/* The slices of W, in the order in which they stand in it: so differentiate adds up their gradients neighbour
+ * by neighbour, and simplify makes one concat of that. */
 static int by_begin(const void *a, const void *b) {
     const IrNode *x = *(IrNode *const *)a, *y = *(IrNode *const *)b;
     int64_t from = ir_attr_i(x, "begin"), other = ir_attr_i(y, "begin");

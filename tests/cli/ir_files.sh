@@ -54,7 +54,7 @@ for what in clicks:0 clicks:1 rich:2 clicks:2; do
   ctrc_quiet $m.ir -O$level # under its default name
   weights $m.O$level ./$m.direct $m.csv; weights $m.O$level ./$m $m.csv
 done
-expect 0 ./clicks info; prints '^passes +simplify, onehot-to-embedding, differentiate, simplify, lazy-update, fuse, schedule, plan-memory$'
+expect 0 ./clicks info; prints '^passes +simplify, onehot-to-embedding, split-concat, differentiate, simplify, lazy-update, fuse, schedule, plan-memory$'
 # the same model, too: a checkpoint of one is the other's, without a word
 expect 0 ./clicks.direct eval --data clicks.csv --load ckpt; quiet
 
