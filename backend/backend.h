@@ -15,8 +15,13 @@ bool backend_emit(IrProgram *p, const char *march, int level, BackendEmit what, 
 bool backend_link(IrProgram *p, const char *march, int level, const char *lib_dir, const char *exe);
 /* The model description (runtime/README.md), malloc'd, NUL-terminated. */
 char *backend_describe(IrProgram *p, const char *march);
-void backend_emit_plan(IrProgram *p, FILE *out); /* --emit=plan */
-void backend_emit_dot(IrProgram *p, FILE *out);  /* --emit=dot */
+bool backend_emit_plan(IrProgram *p, const char *march, FILE *out); /* --emit=plan */
+void backend_emit_dot(IrProgram *p, FILE *out);                     /* --emit=dot */
+/* --emit=html: the page of a program, whose text is kept before the first pass and after each. */
+typedef struct BackendPage BackendPage;
+BackendPage *backend_page_new(Arena *a);
+void backend_page_keep(void *page, IrProgram *p, const PassInfo *pass); /* a PassWatch */
+bool backend_page_write(BackendPage *page, IrProgram *p, const char *march, FILE *out);
 
 /* How an operand that the reader delivers is numbered: the same for description, emitter and interpreter. */
 typedef struct {

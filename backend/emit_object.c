@@ -1,4 +1,5 @@
 /* From a program to LLVM text, assembly or an object file: the constant ctrc_model, and backend_emit. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "backend/emit.h"
@@ -69,7 +70,7 @@ void emit_model_constant(Emit *e, const EmitTarget *t, const char *march) {
 
 static bool put(IrProgram *p, const char *data, size_t n, FILE *out) {
     if (fwrite(data, 1, n, out) == n) return true;
-    diag_error(p->diag, (Span){0}, NULL, "can't write the output");
+    diag_error(p->diag, (Span){0}, NULL, "can't write the output: %s", strerror(errno));
     return false;
 }
 

@@ -1,151 +1,175 @@
 /* --emit=plan: every kernel of each function in the order in which it runs: where it comes from, its work,
- * how it is made and why, where its result stands; then totals and memory.
- *
- * Work is for a step of a whole batch. How long lists are and how many rows of a table differ is only known
- * when data comes, so a position and a unique row are counted once a row. */
+ * how it is made and why, where its result stands; then totals, memory and what the predictions rest on. */
 #include <inttypes.h>
 #include <string.h>
-#include "backend/emit.h"
+#include "backend/plan_facts.h"
 
-static const char *const domains[] = {"", "rows", "uniq", "tiles", "one"};
+typedef struct {
+    IrProgram *p;
+    const PassTarget *t;
+    PlanRates rates;
+    FILE *out;
+} Plan;
 
-static bool runs(const IrNode *n) { return n->plan.domain != DOM_NONE && ir_ops[n->op].cls != CLASS_ROOT; }
+/* ---- the table ---- */
 
-/* How often the node's work is done: as often as the finest of its result and operands lives. */
-static IrLive finest(const IrNode *n) {
-    IrLive live = n->type.elem == TY_NONE ? LIVE_STEP : n->type.live;
-    for (int i = 0; i < n->n_in; i++)
-        if (n->in[i]->type.elem == TY_F32 && n->in[i]->type.live > live) live = n->in[i]->type.live;
-    return live;
+enum { COLUMNS = 12 };
+static const char *const titles[COLUMNS] = {"node",   "phase", "domain", "kernel", "MFLOP", "MB",
+                                            "FLOP/B", "us",    "op",     "size",   "from",  "place"};
+static const bool right_aligned[COLUMNS] = {true, true, false, false, true, true, true, true};
+
+static void fill(const Plan *plan, const IrNode *n, const char *cell[COLUMNS]) {
+    Arena *a = plan->p->arena;
+    PlanWork w = plan_work(plan->p, n);
+    const char *why;
+    cell[0] = arena_printf(a, "%d", n->id);
+    cell[1] = arena_printf(a, "%d", n->plan.phase);
+    cell[2] = arena_printf(a, "%s/%d", plan_domain(n), n->plan.block);
+    cell[3] = plan_kernel(plan->t, n, &why);
+    cell[4] = arena_printf(a, "%.3f", w.flops / 1e6);
+    cell[5] = arena_printf(a, "%.3f", w.bytes / 1e6);
+    cell[6] = arena_printf(a, "%.1f", w.bytes > 0 ? w.flops / w.bytes : 0);
+    cell[7] = arena_printf(a, "%.1f", 1e6 * plan_seconds(&plan->rates, plan->t, n, w));
+    cell[8] = plan_op(plan->p, n);
+    cell[9] = plan_size(plan->p, n);
+    cell[10] = plan_from(plan->p, n);
+    cell[11] = plan_place(plan->p, n);
 }
 
-static double times(const IrProgram *p, const IrNode *n) {
-    return finest(n) >= LIVE_ROW ? (double)p->batch : 1;
-}
-
-static double elements(const IrProgram *p, const IrNode *n) {
-    double size = n->type.elem == TY_NONE ? 0 : (double)ir_type_size(n->type);
-    return n->type.live >= LIVE_ROW ? size * (double)p->batch : size;
-}
-
-/* Bytes of a step: operands once and the result once; of a table or a whole gradient only the rows at hand.
- */
-static double moved(const IrProgram *p, const IrNode *n) {
-    if (ir_ops[n->op].cls == CLASS_TAB) return ir_cost(p, n).bytes * times(p, n);
-    double sum = elements(p, n);
-    for (int i = 0; i < n->n_in; i++) sum += elements(p, n->in[i]);
-    return 4 * sum;
-}
-
-static const char *where(const IrProgram *p, const IrNode *n) {
-    const Diag *d = p->diag;
-    if (!n->span.line || n->span.file >= d->n_files) return "-";
-    const char *path = d->files[n->span.file].path, *slash = strrchr(path, '/');
-    return arena_printf(p->arena, "%s:%u", slash ? slash + 1 : path, n->span.line);
-}
-
-static const char *place(const IrProgram *p, const IrNode *n) {
-    switch (n->plan.region) {
-    case REGION_FIXED: return arena_printf(p->arena, "fixed+%" PRId64, n->plan.offset);
-    case REGION_AXIS:
-        return arena_printf(p->arena, "~%s+%" PRId64, p->axes[n->type.axis].name, n->plan.offset);
-    case REGION_UNIQ:
-        return arena_printf(p->arena, "@%s+%" PRId64, p->weights[n->type.axis].name, n->plan.offset);
-    default: return "-";
+static void put_row(FILE *out, const char *const cell[COLUMNS], const int width[COLUMNS]) {
+    for (int i = 0; i < COLUMNS; i++) {
+        if (i) fputs("  ", out);
+        if (i == COLUMNS - 1)
+            fputs(cell[i], out);
+        else
+            fprintf(out, "%*s", right_aligned[i] ? width[i] : -width[i], cell[i]);
     }
-}
-
-static const char *op_text(const IrProgram *p, const IrNode *n) {
-    if (n->op != OP_FUSED) return ir_ops[n->op].text;
-    const char *text = "";
-    for (int i = 0; i < n->body->n; i++)
-        if (n->body->nodes[i]->op != OP_ARG && n->body->nodes[i]->op != OP_CONST)
-            text =
-                arena_printf(p->arena, "%s%s%s", text, *text ? "+" : "", ir_ops[n->body->nodes[i]->op].text);
-    return text;
-}
-
-/* "396x1024" of a product: inner size by columns; of several rows each: "25x16x25 a row" */
-static const char *sizes(const IrProgram *p, const IrNode *n) {
-    const IrNode *m = emit_product_of(n);
-    if (!m) return n->type.elem == TY_F32 ? ir_type_text(p, n->type) : "-";
-    EmitProduct s = emit_product(n, m);
-    if (s.grad) return arena_printf(p->arena, "dW %" PRId64 "x%" PRId64, s.k, s.n);
-    if (s.m * s.many == 1) return arena_printf(p->arena, "%" PRId64 "x%" PRId64, s.k, s.n);
-    return arena_printf(p->arena, "%" PRId64 "x%" PRId64 "x%" PRId64 " a row", s.m * s.many, s.k, s.n);
-}
-
-static const char *kernel(const PassTarget *t, const IrNode *n, const char **why) {
-    static const char *const names[] = {[PRODUCT_TILE] = "tile",
-                                        [PRODUCT_LIBRARY] = "library",
-                                        [PRODUCT_NARROW] = "narrow",
-                                        [PRODUCT_PLAIN] = "plain"};
-    *why = "";
-    if (!emit_product_of(n)) return "loop";
-    *why = emit_choice_why(t, n);
-    return names[emit_choice(t, n)];
-}
-
-static void line(const IrProgram *p, const PassTarget *t, const IrNode *n, FILE *out) {
-    const char *why, *made = kernel(t, n, &why);
-    double flops = ir_cost(p, n).flops * times(p, n), bytes = moved(p, n);
-    char domain[32];
-    snprintf(domain, sizeof domain, "%s/%d", domains[n->plan.domain], n->plan.block);
-    fprintf(out, "%5d %5d  %-9s %-8s %9.3f %9.3f %7.1f  %-16s %-20s %-20s %-20s%s%s\n", n->id, n->plan.phase,
-            domain, made, flops / 1e6, bytes / 1e6, bytes > 0 ? flops / bytes : 0, where(p, n), sizes(p, n),
-            op_text(p, n), place(p, n), *why ? "  # " : "", why);
-}
-
-static void arenas(const IrProgram *p, const IrFunc *f, FILE *out) {
-    fprintf(out, "  memory: fixed %.1f KiB (at least %.1f live at once)", (double)f->fixed_bytes / 1024,
-            (double)f->lower_bytes / 1024);
-    for (int i = 0; f->axis_elems && i < p->n_axes; i++)
-        if (f->axis_elems[i])
-            fprintf(out, ", ~%s %" PRId64 " B a position", p->axes[i].name, 4 * f->axis_elems[i]);
-    for (int i = 0; f->uniq_elems && i < p->n_weights; i++)
-        if (f->uniq_elems[i])
-            fprintf(out, ", @%s %" PRId64 " B a unique row", p->weights[i].name, 4 * f->uniq_elems[i]);
     fputc('\n', out);
 }
 
-static void function(const IrProgram *p, const PassTarget *t, const IrFunc *f, FILE *out) {
-    double flops = 0, bytes = 0;
+/* Columns as wide as what stands in them. Returns how many kernels there are. */
+static int table(const Plan *plan, const IrBody *b) {
+    const char *(*rows)[COLUMNS] = arena_alloc(plan->p->arena, sizeof *rows * (size_t)(b->n + 1));
+    int n = 0, width[COLUMNS] = {0};
+    memcpy(rows[n++], titles, sizeof titles);
+    for (int i = 0; i < b->n; i++)
+        if (plan_runs(b->nodes[i])) fill(plan, b->nodes[i], rows[n++]);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < COLUMNS; k++) {
+            int size = (int)strlen(rows[i][k]);
+            width[k] = size > width[k] ? size : width[k];
+        }
+    for (int i = 0; i < n; i++) put_row(plan->out, rows[i], width);
+    return n - 1;
+}
+
+/* ---- what stands below it ---- */
+
+/* Each way in which a product is made here, and why. */
+static void choices(const Plan *plan, const IrBody *b) {
+    const char *told[8];
+    int n = 0;
+    for (int i = 0; i < b->n; i++) {
+        const char *why, *made;
+        if (!plan_runs(b->nodes[i])) continue;
+        made = plan_kernel(plan->t, b->nodes[i], &why);
+        bool known = !*why;
+        for (int k = 0; k < n; k++) known |= told[k] == made;
+        if (known) continue;
+        if (n < 8) told[n++] = made;
+        fprintf(plan->out, "  %s: %s\n", made, why);
+    }
+}
+
+/* Tables whose unique rows take as much are told in one line. */
+static void unique_rows(const Plan *plan, const IrFunc *f) {
+    const IrProgram *p = plan->p;
+    for (int i = 0; f->uniq_elems && i < p->n_weights; i++) {
+        bool told = !f->uniq_elems[i];
+        for (int k = 0; k < i; k++) told |= f->uniq_elems[k] == f->uniq_elems[i];
+        if (told) continue;
+        fprintf(plan->out, "  memory: %" PRId64 " B a unique row of", 4 * f->uniq_elems[i]);
+        for (int k = i; k < p->n_weights; k++)
+            if (f->uniq_elems[k] == f->uniq_elems[i]) fprintf(plan->out, " @%s", p->weights[k].name);
+        fputc('\n', plan->out);
+    }
+}
+
+static void memory(const Plan *plan, const IrFunc *f) {
+    const IrProgram *p = plan->p;
     int64_t scratch = 0;
-    int kernels = 0, phases = 0;
-    fprintf(out, "func %s\n%5s %5s  %-9s %-8s %9s %9s %7s  %-16s %-20s %-20s %s\n", f->name, "node", "phase",
-            "domain", "kernel", "MFLOP", "MB", "FLOP/B", "from", "size", "op", "place");
+    for (int i = 0; i < f->body.n; i++) {
+        if (!plan_runs(f->body.nodes[i])) continue;
+        int64_t need = emit_scratch(p, plan->t, f->body.nodes[i]);
+        scratch = need > scratch ? need : scratch;
+    }
+    fprintf(plan->out, "  memory: fixed %.1f KiB (at least %.1f live at once), scratch %.1f KiB a thread\n",
+            (double)f->fixed_bytes / 1024, (double)f->lower_bytes / 1024, (double)scratch / 1024);
+    for (int i = 0; f->axis_elems && i < p->n_axes; i++)
+        if (f->axis_elems[i])
+            fprintf(plan->out, "  memory: %" PRId64 " B a position of ~%s\n", 4 * f->axis_elems[i],
+                    p->axes[i].name);
+    unique_rows(plan, f);
+}
+
+static void function(const Plan *plan, const IrFunc *f) {
+    PlanWork sum = plan_func_work(plan->p, f);
+    double seconds = 0;
+    int phases = 0;
+    fprintf(plan->out, "func %s\n", f->name);
+    int kernels = table(plan, &f->body);
     for (int i = 0; i < f->body.n; i++) {
         const IrNode *n = f->body.nodes[i];
-        if (!runs(n)) continue;
-        int64_t need = emit_scratch(p, t, n);
-        line(p, t, n, out);
-        flops += ir_cost(p, n).flops * times(p, n), bytes += moved(p, n);
-        scratch = need > scratch ? need : scratch;
+        if (!plan_runs(n)) continue;
+        seconds += plan_seconds(&plan->rates, plan->t, n, plan_work(plan->p, n));
         phases = n->plan.phase + 1 > phases ? n->plan.phase + 1 : phases;
-        kernels++;
     }
-    fprintf(out, "  total: %d kernels in %d phases, %.1f MFLOP and %.1f MB a step of %" PRId64 " rows\n",
-            kernels, phases, flops / 1e6, bytes / 1e6, p->batch);
-    arenas(p, f, out);
-    fprintf(out, "  scratch: %.1f KiB a thread\n\n", (double)scratch / 1024);
+    fprintf(plan->out,
+            "  total: %d kernels in %d phases, %.1f MFLOP and %.1f MB, about %.2f ms on one thread, "
+            "a step of %" PRId64 " rows\n",
+            kernels, phases, sum.flops / 1e6, sum.bytes / 1e6, 1e3 * seconds, plan->p->batch);
+    choices(plan, &f->body);
+    memory(plan, f);
+    fputc('\n', plan->out);
 }
 
-static double weight_bytes(const IrProgram *p, const IrWeight *w) {
-    const char *names[3];
-    double size = 4;
-    for (int i = 0; i < w->rank; i++) size *= (double)w->dim[i];
-    return size * (1 + (w->optimizer >= 0 ? ir_opt_slots(&p->opts[w->optimizer], names) : 0));
-}
-
-void backend_emit_plan(IrProgram *p, FILE *out) {
-    EmitTarget t;
-    if (!emit_target(p->diag, p->arena, "native", &t)) return;
+static void weights(const Plan *plan) {
+    const IrProgram *p = plan->p;
     double dense = 0, tables = 0;
-    for (int i = 0; i < p->n_funcs; i++) function(p, &t.pass, p->funcs[i], out);
-    for (int i = 0; i < p->n_weights; i++)
-        *(p->weights[i].sparse ? &tables : &dense) += weight_bytes(p, &p->weights[i]);
-    fprintf(out,
+    for (int i = 0; i < p->n_weights; i++) {
+        const IrWeight *w = &p->weights[i];
+        *(w->sparse ? &tables : &dense) += plan_weight_bytes(w) + plan_slot_bytes(p, w);
+    }
+    fprintf(plan->out,
             "weights with optimizer slots: %.1f MiB dense, tables up to %.1f MiB, stored as rows are met\n",
             dense / 1048576, tables / 1048576);
-    for (int i = 0; i < p->n_effects; i++) fprintf(out, "%s\n", p->effects[i]);
+    for (int i = 0; i < p->n_effects; i++) fprintf(plan->out, "%s\n", p->effects[i]);
+}
+
+/* What can't be known before data comes, and what was taken instead. */
+static void assumptions(const Plan *plan) {
+    const IrProgram *p = plan->p;
+    fprintf(plan->out, "work: of a whole batch of %" PRId64 " rows, each with a row of its own in each table",
+            p->batch);
+    for (int i = 0; i < p->n_axes; i++) {
+        bool known;
+        int64_t n = ir_positions(p, i, &known);
+        fprintf(plan->out, ", ~%s %" PRId64 " %s a row%s", p->axes[i].name, n,
+                n == 1 ? "position" : "positions", known ? " (its maximum)" : " (no maximum is declared)");
+    }
+    fprintf(plan->out,
+            "\ntime: arithmetic or bytes, whichever takes longer, at %.0f GFLOP/s, %.0f GB/s in cache, "
+            "%.0f GB/s in memory; %s\n",
+            plan->rates.flops / 1e9, plan->rates.cache_bytes / 1e9, plan->rates.memory_bytes / 1e9,
+            plan->rates.source);
+}
+
+bool backend_emit_plan(IrProgram *p, const char *march, FILE *out) {
+    EmitTarget t;
+    if (!emit_target(p->diag, p->arena, march, &t)) return false;
+    Plan plan = {p, &t.pass, plan_rates(p->arena, &t, march), out};
+    for (int i = 0; i < p->n_funcs; i++) function(&plan, p->funcs[i]);
+    weights(&plan);
+    assumptions(&plan);
+    return true;
 }

@@ -13,14 +13,18 @@ const char *arg_name(Ev *ev, const Call *c, int i) {
 }
 
 /* Built-ins of the layer library alone go unnamed: the user called the layer, which ev_error names. */
-static bool wrong(Ev *ev, const Call *c, int i, const char *expected) {
+bool arg_wrong(Ev *ev, const Call *c, int i, const char *hint, const char *expected) {
     const char *found = ev_describe(ev, c->args[i].v);
     if (c->of->name[0] == '_')
-        ev_error(ev, c->args[i].span, NULL, "expected %s, found %s", expected, found);
+        ev_error(ev, c->args[i].span, hint, "expected %s, found %s", expected, found);
     else
-        ev_error(ev, c->args[i].span, NULL, "%s: expected %s as '%s', found %s", c->of->name, expected,
+        ev_error(ev, c->args[i].span, hint, "%s: expected %s as '%s', found %s", c->of->name, expected,
                  arg_name(ev, c, i), found);
     return false;
+}
+
+static bool wrong(Ev *ev, const Call *c, int i, const char *expected) {
+    return arg_wrong(ev, c, i, NULL, expected);
 }
 
 bool arg_number(Ev *ev, const Call *c, int i, double *out) {
@@ -109,6 +113,6 @@ IrNode *arg_f32(Ev *ev, const Call *c, int i) {
 IrNode *arg_scalar(Ev *ev, const Call *c, int i) {
     IrNode *n = arg_f32(ev, c, i);
     if (!n || (n->type.live <= LIVE_ROW && n->type.rank == 1 && n->type.dim[0] == 1)) return n;
-    wrong(ev, c, i, "f32[1] a row");
+    arg_wrong(ev, c, i, ev_list_hint(n), "f32[1] a row");
     return NULL;
 }

@@ -83,7 +83,7 @@ static bool listed_values(Ev *ev, const Call *c, IrVocab *v) {
     return true;
 }
 
-/* Each file is read once, and equal lists are one vocabulary. -1 after an error. */
+/* Each file is read once, also one that isn't right, and equal lists are one vocabulary. -1 after an error. */
 static int vocabulary(Ev *ev, const Call *c) {
     IrProgram *p = ev->p;
     if (!ev_step(ev, c->span, p->n_vocabs / 8)) return -1;
@@ -94,7 +94,11 @@ static int vocabulary(Ev *ev, const Call *c) {
         v.span = ev_user_span(ev, c->args[2].span);
         for (int i = 0; i < p->n_vocabs; i++)
             if (p->vocabs[i].path && strcmp(p->vocabs[i].path, v.path) == 0) return i;
-        if (!ir_vocab_load(p, &v)) return -1;
+        if (strmap_get(&ev->bad_vocabs, v.path)) return -1; /* it was told */
+        if (!ir_vocab_load(p, &v)) {
+            strmap_put(ev->a, &ev->bad_vocabs, v.path, (void *)v.path);
+            return -1;
+        }
     } else {
         if (!listed_values(ev, c, &v)) return -1;
         for (int i = 0; i < p->n_vocabs; i++)

@@ -16,18 +16,46 @@ void ev_unit_label(Ev *ev, int column) {
 /* _scalar(x): f32[1] a row, or an error that says so */
 static Value *scalar(Ev *ev, Call *c) { return ev_tensor(ev, arg_scalar(ev, c, 0)); }
 
-/* _probability(p): says where bce has no gradient. */
+bool ev_no_probability(const IrNode *n) {
+    for (;;) switch (n->op) {
+        case OP_MATMUL: /* what a dense layer gives */
+        case OP_LOG:
+        case OP_LOG1P:
+        case OP_TANH:
+        case OP_RELU:
+        case OP_LEAKYRELU:
+        case OP_SOFTPLUS: return true;
+        case OP_ADD: /* the bias of a dense layer; of two probabilities it may be a mixture */
+            if (ev_no_probability(n->in[0])) return true;
+            n = n->in[1];
+            break;
+        case OP_NEG: /* sums and gathered values keep what they are made of */
+        case OP_SLICE:
+        case OP_RESHAPE:
+        case OP_STOPGRAD: n = n->in[0]; break;
+        default: return false;
+        }
+}
+
+/* _probability(p): says where bce has no gradient, or that it is given no probability. */
 static Value *probability(Ev *ev, Call *c) {
     IrNode *p = arg_scalar(ev, c, 0);
     if (p && p->op == OP_SIGMOID)
         ev_warn(ev, c->args[0].span,
                 "bce_logits(z, y) takes what goes into the sigmoid and has no such limit",
                 "bce clips the prediction to [1e-7, 1 - 1e-7] and has no gradient outside");
+    if (p && ev_no_probability(p))
+        ev_warn(ev, c->args[0].span,
+                "bce_logits(z, y) takes it as it is; sigmoid(z) makes a probability of it",
+                "bce takes a probability, but this value may lie outside [0, 1]");
     return ev_tensor(ev, p);
 }
 
 static Value *bce_logits(Ev *ev, Call *c) {
     IrNode *z = arg_scalar(ev, c, 0), *y = arg_scalar(ev, c, 1);
+    if (z && z->op == OP_SIGMOID)
+        ev_warn(ev, c->args[0].span, "give it what goes into the sigmoid, or a probability to bce(p, y)",
+                "bce_logits applies the sigmoid itself, but this value is a sigmoid's already");
     return ev_tensor(ev, ev_elementwise(ev, OP_BCELOGITS, z, y, c->span));
 }
 

@@ -14,10 +14,17 @@ static Value *length_of(Ev *ev, Call *c) {
     return NULL;
 }
 
+/* range(n), range(from, to) */
 static Value *range(Ev *ev, Call *c) {
     int64_t from = 0, to = 0;
-    bool two = c->args[1].v != NULL;
-    if (!arg_whole(ev, c, 0, two ? -1000000 : 0, 1000000, two ? &from : &to)) return NULL;
+    const Value *n_given = c->args[1].v ? NULL : c->args[0].v;
+    if (n_given &&
+        !(n_given->kind == V_NUMBER && ev_whole(n_given->number, &to) && to >= 0 && to <= 1000000)) {
+        ev_error(ev, c->args[0].span, NULL, "range: expected a whole number from 0 to 1000000, found %s",
+                 ev_describe(ev, n_given));
+        return NULL;
+    }
+    if (!n_given && !arg_whole(ev, c, 0, -1000000, 1000000, &from)) return NULL;
     if (!arg_whole(ev, c, 1, -1000000, 1000000, &to)) return NULL;
     int64_t n = to > from ? to - from : 0;
     if (!ev_step(ev, c->span, n)) return NULL;

@@ -112,5 +112,5 @@ bool driver_close(Diag *d, DriverOutput *out, bool keep) {
     }
     if (out->temporary && (!ok || !keep)) unlink(out->temporary);
     errno = why;
-    return ok || failed(d, out->path);
+    return ok || (keep && failed(d, out->path)); /* not kept: what went wrong was told */
 }

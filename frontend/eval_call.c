@@ -120,8 +120,9 @@ static bool take_word(Ev *ev, Scope *s, const char *param, bool builtin, const A
         if (scope_find(ev, s, e->name, true)) return false; /* a name that holds a word, as init = init */
         int n = 0;
         while (words[n]) n++;
-        ev_error(ev, e->span, diag_did_you_mean(ev->d, e->name, words, n), "unknown word '%s' for '%s'",
-                 e->name, param);
+        const char *hint = diag_did_you_mean(ev->d, e->name, words, n);
+        if (!hint) hint = ev_among(ev, "the words are", words, n);
+        ev_error(ev, e->span, hint, "unknown word '%s' for '%s'", e->name, param);
         *out = NULL;
         return true;
     }

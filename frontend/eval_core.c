@@ -55,6 +55,16 @@ void ev_warn(Ev *ev, Span at, const char *hint, const char *fmt, ...) {
     if (!said_before(ev, user, text)) diag_warn(ev->d, user, hint, "%s", text);
 }
 
+/* "WHAT a, b and c", for hints; of many words the first twelve. */
+const char *ev_among(Ev *ev, const char *what, const char *const *words, int n) {
+    enum { SHOWN = 12 };
+    const char *s = what;
+    int shown = n > SHOWN ? SHOWN : n;
+    for (int i = 0; i < shown; i++)
+        s = arena_printf(ev->a, "%s%s%s", s, i == 0 ? " " : i + 1 < n ? ", " : " and ", words[i]);
+    return n > SHOWN ? arena_printf(ev->a, "%s and %d more", s, n - SHOWN) : s;
+}
+
 /* ---- limits ---- */
 
 /* The parser bounds how high one expression is and call_layer how many calls run at once; together they may

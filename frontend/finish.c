@@ -28,10 +28,14 @@ static void label_leaks(Ev *ev) {
 static void unknown_defines(Ev *ev) {
     const char **names = ARENA_ARRAY(ev->a, const char *, ev->p->n_params + 1);
     for (int i = 0; i < ev->p->n_params; i++) names[i] = ev->p->params[i].name;
-    for (int i = 0; i < ev->n_defs && !ev->import_failed; i++)
-        if (!ev->def_used[i])
-            ev_error(ev, (Span){0}, diag_did_you_mean(ev->d, ev->defs[i].name, names, ev->p->n_params),
-                     "-D %s: the model has no such param", ev->defs[i].name);
+    for (int i = 0; i < ev->n_defs && !ev->import_failed; i++) {
+        if (ev->def_used[i]) continue;
+        int n = ev->p->n_params;
+        const char *hint = diag_did_you_mean(ev->d, ev->defs[i].name, names, n);
+        if (!hint)
+            hint = n ? ev_among(ev, n == 1 ? "its param is" : "its params are", names, n) : "it has none";
+        ev_error(ev, (Span){0}, hint, "-D %s: the model has no such param", ev->defs[i].name);
+    }
 }
 
 /* ---- pruning ---- */

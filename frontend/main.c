@@ -1,5 +1,6 @@
 /* ctrc: the driver. Source or IR text → program → passes → what was asked for. Results go to stdout or -o,
  * everything else to stderr. Exit codes: 0 done, 1 failed (I/O), 2 wrong usage or no valid program. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@ typedef struct {
     Arena *a;
     Diag *d;
     Options o;
+    BackendPage *page; /* --emit=html: fed while the passes run */
 } Driver;
 
 /* ---- getting a program ---- */
@@ -57,6 +59,11 @@ static int load_and_transform(Driver *v, IrProgram **out) {
     int r = load(v, v->o.file, out);
     if (r != DONE) return r;
     v->o.pass.out = stdout;
+    if (v->o.emit == EMIT_HTML) {
+        v->page = backend_page_new(v->a);
+        v->o.pass.watch = backend_page_keep;
+        v->o.pass.watch_context = v->page;
+    }
     return pass_run_all(*out, &v->o.pass) ? DONE : WRONG;
 }
 
@@ -80,7 +87,8 @@ static bool emit_program(Driver *v, IrProgram *p, FILE *out) {
         else
             ir_print(p, out);
         return true;
-    case EMIT_PLAN: backend_emit_plan(p, out); return true;
+    case EMIT_PLAN: return backend_emit_plan(p, v->o.march, out);
+    case EMIT_HTML: return backend_page_write(v->page, p, v->o.march, out);
     case EMIT_DOT: backend_emit_dot(p, out); return true;
     case EMIT_LLVM_TEXT: return backend_emit(p, v->o.march, v->o.pass.level, EMIT_LLVM, out);
     case EMIT_ASSEMBLY: return backend_emit(p, v->o.march, v->o.pass.level, EMIT_ASM, out);
@@ -131,7 +139,9 @@ static int compile(Driver *v) {
 
 static int check(Driver *v) {
     IrProgram *p = NULL;
-    return load_and_transform(v, &p);
+    DriverOutput out = {.file = stdout}; /* --print-after and the like */
+    int r = load_and_transform(v, &p);
+    return driver_close(v->d, &out, r == DONE) ? r : FAILED;
 }
 
 static int diff(Driver *v) {
@@ -172,6 +182,7 @@ static int run(Driver *v) {
 }
 
 int main(int argc, char **argv) {
+    signal(SIGXFSZ, SIG_IGN); /* a file too large is a failed write, after which nothing half written stays */
     Driver v = {.a = arena_new()};
     v.d = diag_new(v.a, stderr);
     int r = options_parse(v.a, v.d, argc, argv, &v.o) ? run(&v) : WRONG;

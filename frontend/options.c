@@ -72,9 +72,6 @@ static bool take_emit(Context *c, const char *v) {
     static const char *const kinds[] = {"ast", "ir", "plan", "llvm", "asm", "obj", "dot", "html"};
     for (int i = 0; i < 8; i++) {
         if (strcmp(v, kinds[i])) continue;
-        if (i == 7)
-            return wrong(c, "--print-after=all and --emit=plan show the same as text",
-                         "--emit=html is not in this version of ctrc");
         c->o->emit = (Emit)(EMIT_AST + i);
         return true;
     }
@@ -337,6 +334,7 @@ void options_help(FILE *out) {
         "    --disable=P[,P]\n"
         "    --list-passes               what each pass does\n"
         "    --emit=KIND                 stop there and print to -o or stdout: ast ir plan llvm asm obj dot\n"
+        "                                html (one page: the IR after each pass, kernels, memory, weights)\n"
         "    --print-before=P|all  --print-after=P|all   the program around a pass, to stdout\n"
         "    --print-only=NAME           of it only the layer NAME, or the value %ID, and its neighbours\n"
         "    --verify-each               check the program after each pass\n"

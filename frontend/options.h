@@ -13,7 +13,8 @@ typedef enum {
     EMIT_LLVM_TEXT,
     EMIT_ASSEMBLY,
     EMIT_OBJECT,
-    EMIT_DOT
+    EMIT_DOT,
+    EMIT_HTML
 } Emit;
 
 typedef struct {

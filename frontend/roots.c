@@ -10,7 +10,8 @@ void ev_predict(Ev *ev, Scope *s, const AstStmt *st) {
     Value *v = ev_bound_value(ev, s, st->value, st->name, true);
     IrNode *n = v ? ev_f32(ev, v, st->value->span, "predict") : NULL;
     if (n && (!row_scalar(n) || n->type.live != LIVE_ROW)) {
-        ev_error(ev, st->value->span, NULL, "a prediction is f32[1] a row, found %s", ev_shape(ev, n));
+        ev_error(ev, st->value->span, ev_list_hint(n), "a prediction is f32[1] a row, found %s",
+                 ev_shape(ev, n));
         n = NULL;
     }
     Value *bound = NULL;
@@ -63,7 +64,8 @@ static const char *metric_kind(Ev *ev, const AstExpr *e) {
 static IrNode *scalar_of(Ev *ev, const Arg *a, const char *kind, const char *what) {
     IrNode *n = ev_f32(ev, a->v, a->span, kind);
     if (!n || (row_scalar(n) && n->type.live == LIVE_ROW)) return n;
-    ev_error(ev, a->span, NULL, "%s: expected f32[1] a row as %s, found %s", kind, what, ev_shape(ev, n));
+    ev_error(ev, a->span, ev_list_hint(n), "%s: expected f32[1] a row as %s, found %s", kind, what,
+             ev_shape(ev, n));
     return NULL;
 }
 
@@ -95,6 +97,9 @@ void ev_metric(Ev *ev, Scope *s, const AstStmt *st) {
     }
     IrNode *in[4] = {a[0].v->tensor.node, scalar_of(ev, &a[1], kind, "label")};
     int n = 2;
+    if (strcmp(kind, "auc") != 0 && !grouped && ev_no_probability(in[0]))
+        ev_warn(ev, a[0].span, "sigmoid(z) makes a probability of it",
+                "%s takes a probability, but '%s' may lie outside [0, 1]", kind, a[0].v->tensor.prediction);
     if (a[1].v->kind == V_COLUMN) ev_unit_label(ev, a[1].v->column);
     if (where.v) in[n++] = scalar_of(ev, &where, kind, "'where'");
     if (by.v) in[n++] = group(ev, &by, kind);

@@ -86,16 +86,61 @@ IrNode *ev_scale(Ev *ev, IrNode *x, double by) {
     return x ? ir_build2(&ev->b, OP_MUL, x, ir_const(&ev->b, by)) : NULL;
 }
 
+const char *ev_list_hint(const IrNode *n) {
+    return ev_is_list(n) ? "sum(x), mean(x) or last(x) makes one value a row of a list's" : NULL;
+}
+
 /* ---- meeting shapes ---- */
 
-static bool lists_meet(Ev *ev, const IrNode *x, const IrNode *y, Span at) {
+static int root_axis(const Ev *ev, int axis) {
+    while (ev->p->axes[axis].parent >= 0) axis = ev->p->axes[axis].parent;
+    return axis;
+}
+
+static bool is_list_column(const Ev *ev, const IrNode *n) {
+    (void)ev;
+    return n->op == OP_COLUMN && ev_is_list(n);
+}
+
+/* The list column that a value along a list was made of, or any of its axis if it wasn't made of values. */
+static const IrColumn *list_column(Ev *ev, IrNode *n) {
+    int root = root_axis(ev, n->type.axis);
+    const IrColumn *columns = ev->p->input.columns;
+    IrNode *found;
+    if (ev_depends(ev, n, is_list_column, &found) && found->type.axis == root)
+        return &columns[ir_attr_i(found, "col")];
+    for (int i = 0; i < ev->p->input.n_columns; i++)
+        if (columns[i].is_list && columns[i].axis == root) return &columns[i];
+    return NULL;
+}
+
+/* Below an error: where a value's list comes from. */
+static void note_list(Ev *ev, const IrNode *n, const IrColumn *c) {
+    const IrAxis *axis = &ev->p->axes[n->type.axis];
+    if (axis->kind == AXIS_LIST)
+        diag_note(ev->d, c->span, "~%s is the list of column '%s'", axis->name, c->name);
+    else
+        diag_note(ev->d, axis->span, "~%s is made here of the list of column '%s'", axis->name, c->name);
+}
+
+static bool lists_meet(Ev *ev, IrNode *x, IrNode *y, Span at) {
     if (!ev_is_list(x) || !ev_is_list(y) || x->type.axis == y->type.axis) return true;
+    const IrColumn *of_x = list_column(ev, x), *of_y = list_column(ev, y);
     const IrAxis *a = &ev->p->axes[x->type.axis], *b = &ev->p->axes[y->type.axis];
     const char *hint =
         !a->shared && !b->shared && a->kind == AXIS_LIST && b->kind == AXIS_LIST
             ? "columns whose lists are equally long in every row share an axis: list(…, axis = h)"
             : NULL;
-    ev_error(ev, at, hint, "two different lists meet: %s and %s", ev_shape(ev, x), ev_shape(ev, y));
+    int errors = ev->d->errors;
+    if (!of_x || !of_y) {
+        ev_error(ev, at, hint, "two different lists meet: %s and %s", ev_shape(ev, x), ev_shape(ev, y));
+        return false;
+    }
+    ev_error(ev, at, hint, "two different lists meet: %s of column '%s' and %s of column '%s'",
+             ev_shape(ev, x), of_x->name, ev_shape(ev, y), of_y->name);
+    if (ev->d->errors == errors) return false; /* said before */
+    note_list(ev, x, of_x);
+    note_list(ev, y, of_y);
     return false;
 }
 
@@ -113,7 +158,7 @@ IrNode *ev_elementwise(Ev *ev, IrOp op, IrNode *x, IrNode *y, Span at) {
 
 /* One after another along an axis inside the row; a row's value repeats along a list. */
 IrNode *ev_concat(Ev *ev, IrNode **xs, int n, int axis, Span at, const char *what) {
-    const IrNode *list = NULL;
+    IrNode *list = NULL;
     for (int i = 0; i < n; i++) {
         IrType first = xs[0]->type, t = xs[i]->type;
         bool fits = t.rank == first.rank;

@@ -220,6 +220,7 @@ struct Ev {
         IrNode *out;
     } * filters;
     int n_filters, cap_filters;
+    StrMap bad_vocabs; /* paths of files that are no vocabularies */
     IrNode **columns;
     int n_columns; /* [column] its node, made when first used */
     OptimizerStmt *opts;
@@ -235,6 +236,7 @@ struct Ev {
 /* eval_core.c: messages, limits, making and describing values */
 void ev_error(Ev *ev, Span at, const char *hint, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 void ev_warn(Ev *ev, Span at, const char *hint, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+const char *ev_among(Ev *ev, const char *what, const char *const *words, int n); /* "WHAT a, b and c" */
 Span ev_user_span(const Ev *ev, Span s);  /* a span in the library becomes that of the user's call */
 void ev_at(Ev *ev, Span s);               /* nodes built from now on belong here */
 bool ev_step(Ev *ev, Span at, int64_t n); /* counts n evaluation steps; false: a limit is passed */
@@ -302,6 +304,7 @@ IrNode *ev_concat(Ev *ev, IrNode **xs, int n, int axis, Span at, const char *wha
 IrNode *ev_matmul(Ev *ev, IrNode *a, IrNode *b, Span at);
 IrNode *ev_scale(Ev *ev, IrNode *x, double by);
 const char *ev_shape(Ev *ev, const IrNode *n); /* type text */
+const char *ev_list_hint(const IrNode *n);     /* what makes a row's value of a list's; NULL if n is none */
 const char *ev_axis_name(const Ev *ev, int axis);
 /* An axis argument for x: *list says that it is the list axis; else *axis counts inside the position. */
 bool ev_axis(Ev *ev, const Arg *arg, const IrNode *x, double dflt, bool *list, int *axis);
@@ -310,10 +313,12 @@ bool ev_depends(Ev *ev, IrNode *n, bool (*is)(const Ev *, const IrNode *), IrNod
 bool ev_is_trained(const Ev *ev, const IrNode *n);
 bool ev_is_label(const Ev *ev, const IrNode *n);
 /* builtin_loss.c */
+bool ev_no_probability(const IrNode *n); /* plainly: a dense layer's output, a logarithm, … */
 void ev_unit_label(Ev *ev, int column); /* a label used in bce … accuracy must lie in [0, 1] */
 
 /* args.c: arguments of built-ins, by number; each reports what was expected */
 const char *arg_name(Ev *ev, const Call *c, int i);
+bool arg_wrong(Ev *ev, const Call *c, int i, const char *hint, const char *expected); /* false */
 bool arg_number(Ev *ev, const Call *c, int i, double *out);
 bool arg_range(Ev *ev, const Call *c, int i, double lo, double hi, double *out); /* lo ≤ x ≤ hi */
 bool arg_whole(Ev *ev, const Call *c, int i, int64_t lo, int64_t hi, int64_t *out);

@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define ALIGN 16
 #define FIRST_CHUNK ((size_t)64 << 10)
 #define LARGEST_CHUNK ((size_t)4 << 20) /* larger requests get a chunk of their own */
+#define HUGE_PAGE ((size_t)2 << 20)
 
 typedef struct Chunk {
     struct Chunk *prev;
@@ -33,6 +35,28 @@ static void *zeroed(size_t bytes) {
     return p;
 }
 
+/* Large chunks, such as the values of a vocabulary, are mapped in huge pages: of small ones each costs a
+ * fault. */
+static size_t mapped_bytes(size_t size) {
+    size_t bytes = sizeof(Chunk) + size;
+    return bytes >= HUGE_PAGE ? (bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1) : 0;
+}
+
+static void *mapped(size_t bytes) {
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) out_of_memory(bytes);
+    madvise(p, bytes, MADV_HUGEPAGE);
+    return p;
+}
+
+static void release(Chunk *c) {
+    size_t bytes = mapped_bytes(c->size);
+    if (bytes)
+        munmap(c, bytes);
+    else
+        free(c);
+}
+
 Arena *arena_new(void) {
     Arena *a = zeroed(sizeof *a);
     a->next_size = FIRST_CHUNK;
@@ -43,14 +67,15 @@ void arena_free(Arena *a) {
     if (!a) return;
     for (Chunk *c = a->top; c;) {
         Chunk *prev = c->prev;
-        free(c);
+        release(c);
         c = prev;
     }
     free(a);
 }
 
 static Chunk *chunk_new(size_t size) {
-    Chunk *c = zeroed(sizeof *c + size);
+    size_t bytes = mapped_bytes(size);
+    Chunk *c = bytes ? mapped(bytes) : zeroed(sizeof *c + size);
     c->size = size;
     return c;
 }

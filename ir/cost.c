@@ -81,33 +81,46 @@ IrCost ir_cost(const IrProgram *p, const IrNode *n) { return cost_rules[n->op](p
 
 /* ---- a step ---- */
 
-double ir_positions(const IrProgram *p, int axis) {
-    const IrAxis *a = &p->axes[axis];
-    if (a->max > 0) return (double)a->max;
-    return a->kind == AXIS_LIST ? IR_GUESSED_POSITIONS : ir_positions(p, a->parent);
-}
-
-static double values(const IrProgram *p, IrLive live, int axis) {
-    if (live < LIVE_ROW) return 1;
-    return (double)p->batch * (live == LIVE_POS ? ir_positions(p, axis) : 1);
-}
-
-double ir_step_elements(const IrProgram *p, IrType t) { return size_of(t) * values(p, t.live, t.axis); }
-
-/* A node's work is done as often as the finest of its result and operands lives. */
-IrCost ir_step_cost(const IrProgram *p, const IrNode *n) {
-    IrType finest = n->type;
-    if (finest.elem == TY_NONE) finest.live = LIVE_STEP;
-    double elements = ir_step_elements(p, n->type);
-    for (int i = 0; i < n->n_in; i++) {
-        IrType t = n->in[i]->type;
-        elements += ir_step_elements(p, t);
-        if (t.elem == TY_F32 && t.live > finest.live) finest = t;
+/* Of derived axes: what is taken of the parent's positions. */
+int64_t ir_positions(const IrProgram *p, int axis, bool *known) {
+    int64_t most = 0;
+    for (; axis >= 0; axis = p->axes[axis].kind == AXIS_LIST ? -1 : p->axes[axis].parent) {
+        int64_t max = p->axes[axis].max;
+        if (max > 0 && (!most || max < most)) most = max;
     }
-    double times = values(p, finest.live, finest.axis);
+    if (known) *known = most > 0;
+    return most ? most : IR_GUESSED_POSITIONS;
+}
+
+/* How many values of the type a step makes. */
+static double values(const IrProgram *p, IrType t) {
+    double rows = (double)p->batch;
+    switch (t.live) {
+    case LIVE_ROW: return rows;
+    case LIVE_POS: return rows * (double)ir_positions(p, t.axis, NULL);
+    case LIVE_UNIQ: return p->weights[t.axis].dim[0] < p->batch ? (double)p->weights[t.axis].dim[0] : rows;
+    default: return 1;
+    }
+}
+
+double ir_step_elements(const IrProgram *p, IrType t) {
+    return size_of(t) * (t.elem == TY_NONE ? 0 : values(p, t));
+}
+
+/* How often the node's work is done: as often as there are values of the finest of its result and operands.
+ */
+static double times(const IrProgram *p, const IrNode *n) {
+    double most = n->type.elem == TY_NONE ? 1 : values(p, n->type);
+    for (int i = 0; i < n->n_in; i++) {
+        double v = n->in[i]->type.elem == TY_F32 ? values(p, n->in[i]->type) : 0;
+        if (v > most) most = v;
+    }
+    return most;
+}
+
+IrCost ir_step_cost(const IrProgram *p, const IrNode *n) {
     IrCost c = ir_cost(p, n);
-    c.flops *= times;
-    /* of a table or a whole gradient only the rows at hand */
-    c.bytes = ir_ops[n->op].cls == CLASS_TAB ? c.bytes * times : 4 * elements;
-    return c;
+    double often = times(p, n), elements = ir_step_elements(p, n->type);
+    for (int i = 0; i < n->n_in; i++) elements += ir_step_elements(p, n->in[i]->type);
+    return (IrCost){c.flops * often, ir_ops[n->op].cls == CLASS_TAB ? c.bytes * often : 4 * elements};
 }

@@ -246,13 +246,14 @@ int ir_op_by_text(const char *text); /* -1 if unknown */
 bool ir_infer(IrProgram *p, const IrNode *n, IrType *out, const char **why);
 typedef struct { double flops, bytes; } IrCost; /* a row / position / unique row / step, as the result lives */
 IrCost ir_cost(const IrProgram *p, const IrNode *n);
-/* Estimates of a step of a whole batch, for choosing and for reports. How long lists are is only known when data
- * comes: an axis counts its max positions a row, or IR_GUESSED_POSITIONS if it has none. How many of a table's
- * rows differ isn't known either: a unique row counts once a row. */
-#define IR_GUESSED_POSITIONS 20
-double ir_positions(const IrProgram *p, int axis);      /* a row */
-double ir_step_elements(const IrProgram *p, IrType t);  /* of all a step's values of that type; 0 for none */
-IrCost ir_step_cost(const IrProgram *p, const IrNode *n); /* bytes: each operand once, however often it is used */
+/* Work of a step of a whole batch, for choosing and for reports. How long lists are and how many rows of a table
+ * differ is only known when data comes: a list counts with its declared maximum, else with a guess, and each row
+ * of the batch meets a row of its own in each table, as far as the table has that many. */
+enum { IR_GUESSED_POSITIONS = 20 };
+int64_t ir_positions(const IrProgram *p, int axis, bool *known); /* a row; *known: a maximum is declared */
+double ir_step_elements(const IrProgram *p, IrType t);           /* of all values of the type */
+/* bytes: every operand read once, the result written once; of tables the rows at hand */
+IrCost ir_step_cost(const IrProgram *p, const IrNode *n);
 
 /* ---- building ---- */
 IrProgram *ir_program_new(Arena *a, Diag *d);

@@ -1,10 +1,12 @@
 /* Vocabulary files: one value a line. Values stay where they stand in the file's text, each line's end
- * replaced by NUL, so half a million values cost one read, one scan, and one hash each. */
+ * replaced by NUL, so half a million values cost one read, one pass, and one hash each. */
 #include "ir/internal.h"
+#include <emmintrin.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#define XXH_INLINE_ALL /* values are short: a call would cost as much as a hash */
 #include <xxhash.h>
 
 /* Digest: XXH3 of the values, each followed by '\n', whatever the file's line ends are. */
@@ -56,71 +58,107 @@ static size_t normalise(char *text, size_t size) {
     return (size_t)(end - text);
 }
 
-static void split_lines(IrProgram *p, IrVocab *v, char *text, size_t size) {
-    int64_t lines = 0;
-    for (size_t i = 0; i < size; i++)
-        lines += text[i] == '\n'; /* in vectors: faster than a search for each */
-    v->values = ARENA_ARRAY(p->arena, const char *, lines);
-    v->lens = ARENA_ARRAY(p->arena, int, lines);
-    v->n = lines;
-    char *s = text, *end = text + size;
-    for (int64_t i = 0; i < lines; i++) {
-        char *nl = memchr(s, '\n', (size_t)(end - s));
-        *nl = 0;
-        v->values[i] = s;
-        v->lens[i] = (int)(nl - s);
-        s = nl + 1;
+/* ---- values, and which of them stands there twice ---- */
+
+/* Newlines of 64 bytes as bits. */
+static uint64_t newlines(const char *p) {
+    const __m128i nl = _mm_set1_epi8('\n');
+    uint64_t bits = 0;
+    for (int part = 0; part < 4; part++) {
+        __m128i x = _mm_loadu_si128((const __m128i *)(p + 16 * part));
+        bits |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(x, nl)) << (16 * part);
     }
+    return bits;
 }
 
-/* Open addressing over line numbers + 1, beside 32 bits of the hash so that only likely equals are compared.
- * The table is far larger than the cache: cells are asked for AHEAD lines before they are looked at. */
+static int64_t count_lines(const char *text, size_t size) {
+    int64_t lines = 0;
+    size_t at = 0;
+    for (; at + 64 <= size; at += 64) lines += __builtin_popcountll(newlines(text + at));
+    for (; at < size; at++) lines += text[at] == '\n';
+    return lines;
+}
+
+/* Open addressing, at most three quarters full. A cell is a line number + 1 and, in the bits that these
+ * leave, some of the value's hash, so that only likely equals are compared. The table is larger than the near
+ * caches: a cell is asked for AHEAD lines before it is looked at. */
 enum { AHEAD = 16 };
 typedef struct {
-    uint32_t tag, line;
-} Cell;
+    IrVocab *v;
+    uint32_t *cell, line_bits;
+    size_t mask;
+    uint64_t hash[AHEAD];
+    int64_t twice, first; /* two lines of one value, -1: none was found */
+} Lines;
 
-static int64_t find_equal(const IrVocab *v, const Cell *table, size_t mask, uint64_t hash, int64_t line,
-                          size_t *at) {
-    size_t c = (size_t)hash & mask;
-    for (; table[c].line; c = (c + 1) & mask) {
-        int64_t other = table[c].line - 1;
-        if (table[c].tag != (uint32_t)(hash >> 32) || v->lens[other] != v->lens[line]) continue;
-        if (memcmp(v->values[other], v->values[line], (size_t)v->lens[line]) == 0) return other;
-    }
-    *at = c;
-    return -1;
+static void lines_new(Lines *l, Arena *a, IrVocab *v, int64_t lines) {
+    size_t cells = 64;
+    while (cells / 4 * 3 < (size_t)lines) cells *= 2;
+    *l = (Lines){.v = v, .mask = cells - 1, .twice = -1};
+    l->line_bits = UINT32_MAX >> __builtin_clz((uint32_t)lines | 1);
+    l->cell = ARENA_ARRAY(a, uint32_t, cells);
 }
 
-static bool no_duplicates(IrProgram *p, const IrVocab *v) {
-    size_t cells = 64, at = 0;
-    while (cells / 4 * 3 < (size_t)v->n) cells *= 2;
-    Cell *table = calloc(cells, sizeof *table);
-    uint64_t ring[AHEAD];
-    if (!table) {
-        diag_error(p->diag, v->span, NULL, "out of memory for vocabulary '%s'", v->path);
-        return false;
+static void look_up(Lines *l, int64_t line) {
+    const IrVocab *v = l->v;
+    uint64_t hash = l->hash[line % AHEAD];
+    uint32_t tag = (uint32_t)(hash >> 32) & ~l->line_bits;
+    size_t c = (size_t)hash & l->mask;
+    for (; l->cell[c]; c = (c + 1) & l->mask) {
+        int64_t other = (int64_t)(l->cell[c] & l->line_bits) - 1;
+        if ((l->cell[c] & ~l->line_bits) != tag || v->lens[other] != v->lens[line]) continue;
+        if (memcmp(v->values[other], v->values[line], (size_t)v->lens[line])) continue;
+        if (l->twice < 0) l->twice = line, l->first = other;
+        return;
     }
-    bool unique = true;
-    for (int64_t i = 0; unique && i < v->n + AHEAD; i++) {
-        int64_t line = i - AHEAD;
-        if (line >= 0) {
-            uint64_t hash = ring[line % AHEAD];
-            int64_t other = find_equal(v, table, cells - 1, hash, line, &at);
-            if (other < 0)
-                table[at] = (Cell){(uint32_t)(hash >> 32), (uint32_t)line + 1};
-            else
-                diag_error(p->diag, v->span, NULL,
-                           "vocabulary '%s': line %lld repeats the value '%.60s' of line %lld", v->path,
-                           (long long)line + 1, v->values[line], (long long)other + 1);
-            unique = other < 0;
+    l->cell[c] = tag | (uint32_t)(line + 1);
+}
+
+static inline void add_line(Lines *l, char *begin, char *end) {
+    IrVocab *v = l->v;
+    int64_t i = v->n++;
+    *end = 0;
+    v->values[i] = begin;
+    v->lens[i] = (int)(end - begin);
+    if (i >= AHEAD) look_up(l, i - AHEAD);
+    l->hash[i % AHEAD] = XXH3_64bits(begin, (size_t)(end - begin));
+    __builtin_prefetch(&l->cell[l->hash[i % AHEAD] & l->mask], 1);
+}
+
+/* One pass over the text: each line becomes a value and is looked up among those before it. */
+static void take_lines(Lines *l, char *text, size_t size) {
+    char *begin = text;
+    size_t at = 0;
+    for (; at + 64 <= size; at += 64)
+        for (uint64_t bits = newlines(text + at); bits; bits &= bits - 1) {
+            char *end = text + at + __builtin_ctzll(bits);
+            add_line(l, begin, end);
+            begin = end + 1;
         }
-        if (i >= v->n) continue;
-        ring[i % AHEAD] = XXH3_64bits(v->values[i], (size_t)v->lens[i]);
-        __builtin_prefetch(&table[ring[i % AHEAD] & (cells - 1)], 1);
+    for (; at < size; at++) {
+        if (text[at] != '\n') continue;
+        add_line(l, begin, text + at);
+        begin = text + at + 1;
     }
-    free(table);
-    return unique;
+    int64_t n = l->v->n;
+    for (int64_t i = n > AHEAD ? n - AHEAD : 0; i < n; i++) look_up(l, i);
+}
+
+static bool split_lines(IrProgram *p, IrVocab *v, char *text, size_t size) {
+    int64_t lines = count_lines(text, size);
+    Lines l;
+    Arena *table = arena_new();
+    lines_new(&l, table, v, lines);
+    v->values = ARENA_ARRAY(p->arena, const char *, lines);
+    v->lens = ARENA_ARRAY(p->arena, int, lines);
+    v->n = 0;
+    take_lines(&l, text, size);
+    arena_free(table);
+    if (l.twice >= 0)
+        diag_error(p->diag, v->span, NULL,
+                   "vocabulary '%s': line %lld repeats the value '%.60s' of line %lld", v->path,
+                   (long long)l.twice + 1, v->values[l.twice], (long long)l.first + 1);
+    return l.twice < 0;
 }
 
 bool ir_vocab_load(IrProgram *p, IrVocab *v) {
@@ -140,11 +178,10 @@ bool ir_vocab_load(IrProgram *p, IrVocab *v) {
     }
     size = normalise(text, size);
     v->digest = XXH3_64bits(text, size);
-    split_lines(p, v, text, size);
-    if (v->n == 0) {
+    if (size == 0) {
         diag_error(p->diag, v->span, NULL, "vocabulary '%s': expected one value a line, found an empty file",
                    v->path);
         return false;
     }
-    return no_duplicates(p, v);
+    return split_lines(p, v, text, size);
 }

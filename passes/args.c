@@ -1,6 +1,7 @@
 /* Arguments of passes: "simplify,micro-batch(n=8)" on the command line and in the model file. */
 #include "passes/rewrite.h"
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const Span no_place = {0};
@@ -86,4 +87,34 @@ bool pass_args_known(IrProgram *p, const char *pass, const char *args, const cha
         }
     }
     return true;
+}
+
+bool pass_arg_int(IrProgram *p, const char *pass, const char *args, const char *key, int lo, int hi,
+                  int otherwise, int *out) {
+    const char *text = pass_arg(p, args, key);
+    char *end;
+    long value = text ? strtol(text, &end, 10) : otherwise;
+    *out = (int)value;
+    if (!text || (*text && !*end && value >= lo && value <= hi)) return true;
+    diag_error(p->diag, no_place, NULL, "%s: expected %s from %d to %d, found '%s'", pass, key, lo, hi, text);
+    return false;
+}
+
+/* "a, b or c" */
+static const char *alternatives(Arena *a, const char *const *words, int n) {
+    const char *list = words[0];
+    for (int i = 1; i < n; i++) list = arena_printf(a, "%s%s%s", list, i + 1 < n ? ", " : " or ", words[i]);
+    return list;
+}
+
+bool pass_arg_word(IrProgram *p, const char *pass, const char *args, const char *key,
+                   const char *const *words, int n_words, int *out) {
+    const char *text = pass_arg(p, args, key);
+    *out = 0;
+    for (int i = 0; text && i < n_words; i++)
+        if (!strcmp(text, words[i])) return *out = i, true;
+    if (!text) return true;
+    diag_error(p->diag, no_place, NULL, "%s: expected %s=%s, found '%s'", pass, key,
+               alternatives(p->arena, words, n_words), text);
+    return false;
 }

@@ -243,6 +243,7 @@ bool pass_run_all(IrProgram *p, const PassOptions *o) {
     bool *did = ARENA_ARRAY(p->arena, bool, pass_count);
     ir_renumber(p);
     int start = resume_at(p);
+    if (o->watch) o->watch(o->watch_context, p, NULL);
     for (int i = start; i < pass_count; i++) {
         const PassInfo *x = &pass_table[i];
         Wish w = wish_for(p, o, x->name);
@@ -250,6 +251,7 @@ bool pass_run_all(IrProgram *p, const PassOptions *o) {
         bool first = find(x->name, start) == i;
         if (listed(o->print_before, o->n_print_before, x->name, first)) dump(p, o, "before", x->name);
         if (!(w.on ? run_asked(p, o, i, w.args, did) : run(p, o, x, NULL))) return false;
+        if (o->watch) o->watch(o->watch_context, p, x);
         if (listed(o->print_after, o->n_print_after, x->name, first)) dump(p, o, "after", x->name);
     }
     return true;

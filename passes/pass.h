@@ -16,6 +16,10 @@ typedef struct {
     const char *args; /* text between the brackets, or NULL */
 } PassArg;
 
+struct PassInfo;
+/* Sees the program before the first pass (pass NULL) and after each. */
+typedef void PassWatch(void *context, IrProgram *p, const struct PassInfo *pass);
+
 typedef struct {
     int level; /* -O0 … -O2 */
     PassTarget target;
@@ -28,11 +32,13 @@ typedef struct {
     const char *print_only;            /* NULL: the whole program */
     bool verify_each;                  /* verifier and print∘read∘print after each pass */
     FILE *out;                         /* for dumps */
+    PassWatch *watch;                  /* NULL, or who looks at every state of the program */
+    void *watch_context;
 } PassOptions;
 
 typedef bool (*PassFn)(IrProgram *p, const PassOptions *o, const char *args);
 typedef enum { PASS_REQUIRED, PASS_EXACT, PASS_CHANGES } PassKind;
-typedef struct {
+typedef struct PassInfo {
     const char *name;
     PassFn run;
     PassKind kind;

@@ -40,6 +40,16 @@ typedef struct {
 typedef IrNode *(*PassVisit)(PassRewrite *rw, IrNode *n);
 bool pass_rewrite(IrProgram *p, IrFunc *f, PassVisit visit, void *user, int *changed);
 
+/* ---- onehot_sums.c: what is linear in one-hots ---- */
+/* If n is linear in one-hots of its own width (sums, differences, sums and means along a list, times a
+ * number), how many ops deep; else 0. Expects this in `mark` of n's operands; the caller keeps it in n->mark.
+ */
+int pass_onehot_depth(const IrNode *n);
+/* A product of such a value (marked) with a whole weight. */
+bool pass_is_onehot_product(const IrNode *n);
+/* n @ weight, for a marked n: each one-hot in it becomes a lookup. */
+IrNode *pass_looked_up(IrBuilder *b, IrNode *n, IrNode *weight);
+
 /* ---- building; NULL operands give NULL ---- */
 IrNode *pass_weight_node(IrBuilder *b, int weight);
 IrNode *pass_scalar_op(IrBuilder *b, IrOp op, IrNode *x, double y); /* op(x, const y) */
@@ -57,6 +67,13 @@ void pass_effect(IrProgram *p, const char *pass, const char *fmt, ...) __attribu
 /* ---- arguments ---- */
 /* The value of `key` in "a=1,b=x"; NULL if it isn't there. In the arena. */
 const char *pass_arg(IrProgram *p, const char *args, const char *key);
+/* The integer `key` of args, `otherwise` if it isn't there; false and an error if it isn't in lo..hi. */
+bool pass_arg_int(IrProgram *p, const char *pass, const char *args, const char *key, int lo, int hi,
+                  int otherwise, int *out);
+/* The word `key` of args as its place in words, the first if it isn't there; false and an error if it is none
+ * of them. */
+bool pass_arg_word(IrProgram *p, const char *pass, const char *args, const char *key,
+                   const char *const *words, int n_words, int *out);
 /* Reports the first key of args that isn't in known. */
 bool pass_args_known(IrProgram *p, const char *pass, const char *args, const char *const *known, int n_known);
 

@@ -170,23 +170,10 @@ static void sort_by_phase(IrBody *body) {
 static bool read_args(IrProgram *p, const char *args, PassProducts *products, int *rows) {
     static const char *const known[] = {"products", "rows"}, *const wishes[] = {"auto", "tile", "library"};
     if (!pass_args_known(p, "schedule", args, known, 2)) return false;
-    const char *wish = pass_arg(p, args, "products"), *block = pass_arg(p, args, "rows");
-    *products = PRODUCTS_AUTO;
-    for (int i = 0; wish && i < 3; i++)
-        if (!strcmp(wish, wishes[i])) *products = (PassProducts)i, wish = NULL;
-    if (wish) {
-        diag_error(p->diag, (Span){0}, NULL, "schedule: expected products=auto, tile or library, found '%s'",
-                   wish);
-        return false;
-    }
-    char *end;
-    long value = block ? strtol(block, &end, 10) : ROW_BLOCK;
-    if (block && (*end || end == block || value < 1 || value > 4096)) {
-        diag_error(p->diag, (Span){0}, NULL, "schedule: expected rows from 1 to 4096, found '%s'", block);
-        return false;
-    }
-    *rows = (int)value;
-    return true;
+    int wish;
+    if (!pass_arg_word(p, "schedule", args, "products", wishes, 3, &wish)) return false;
+    *products = (PassProducts)wish;
+    return pass_arg_int(p, "schedule", args, "rows", 1, 4096, ROW_BLOCK, rows);
 }
 
 bool pass_schedule(IrProgram *p, const PassOptions *o, const char *args) {

@@ -186,7 +186,7 @@ RtTables *rt_checkpoint_open(const RtModel *m, const char *dir, char *err, size_
         snprintf(err, err_bytes, "%s: no checkpoint in this directory", dir);
         return NULL;
     }
-    if (!rt_state_read(join(dir, files[STATE], path), &s, err, err_bytes)) return NULL;
+    if (!rt_state_read(join(dir, files[STATE], path), dir, m, &s, err, err_bytes)) return NULL;
     RtTables *t = rt_tables_new(m, (uint64_t)s.seed, err, err_bytes);
     if (!t) return NULL;
     if (!rt_weights_read(join(dir, files[WEIGHTS], path), dir, m, t, false, err, err_bytes)) {

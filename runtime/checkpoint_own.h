@@ -18,6 +18,8 @@ typedef struct {
 } RtSavedState;
 bool rt_state_write(const char *path, const RtModel *m, RtTables *t, const RtState *s, char *err,
                     size_t err_bytes);
-bool rt_state_read(const char *path, RtSavedState *out, char *err, size_t err_bytes);
+/* Refuses a checkpoint whose tables are rows of other vocabularies. dir: for messages. */
+bool rt_state_read(const char *path, const char *dir, const RtModel *m, RtSavedState *out, char *err,
+                   size_t err_bytes);
 
 #endif

@@ -17,6 +17,92 @@ static json_t *words(const char *const *v, int n) {
     return a;
 }
 
+/* ---- vocabularies ---- */
+
+/* The column whose values a feature looks up. */
+static const RtColumn *looked_up(const RtModel *m, const RtFeature *f) {
+    RtPart p = f->in[0];
+    while (!p.is_column) p = m->features[p.index].in[0];
+    return &m->columns[p.index];
+}
+
+static const char *hex(uint64_t digest, char out[20]) {
+    snprintf(out, 20, "%016" PRIx64, digest);
+    return out;
+}
+
+/* Which vocabulary each column is looked up in: the meaning of the rows of its tables. By column, so that
+ * they are compared right whatever their order is and wherever their files lie. */
+static json_t *vocabularies(const RtModel *m) {
+    json_t *all = json_array();
+    char digest[20];
+    for (int i = 0; i < m->n_features; i++) {
+        const RtFeature *f = &m->features[i];
+        if (f->op != RT_F_VOCAB) continue;
+        const RtVocab *v = &m->vocabs[f->vocab];
+        json_t *o = json_pack("{s:s,s:s?,s:I,s:s}", "column", looked_up(m, f)->name, "file", v->path,
+                              "values", (json_int_t)v->n, "digest", hex(v->digest, digest));
+        bool known = false;
+        for (size_t k = 0; k < json_array_size(all) && !known; k++)
+            known = json_equal(json_array_get(all, k), o);
+        if (known)
+            json_decref(o);
+        else
+            json_array_append_new(all, o);
+    }
+    return all;
+}
+
+/* The saved entry that one of our own contradicts: there are some of its column, none of its digest. That of
+ * the same file, if there are several. */
+static const json_t *contradicted(const json_t *saved, const json_t *own) {
+    const json_t *found = NULL;
+    for (size_t i = 0; i < json_array_size(saved); i++) {
+        const json_t *o = json_array_get(saved, i);
+        if (!json_equal(json_object_get(o, "column"), json_object_get(own, "column"))) continue;
+        if (json_equal(json_object_get(o, "digest"), json_object_get(own, "digest"))) return NULL;
+        if (!found || json_equal(json_object_get(o, "file"), json_object_get(own, "file"))) found = o;
+    }
+    return found;
+}
+
+/* "'voc.txt' (5 values, digest …)" */
+static void say_vocab(char *out, size_t bytes, const json_t *o) {
+    const char *file = json_string_value(json_object_get(o, "file")),
+               *digest = json_string_value(json_object_get(o, "digest"));
+    json_int_t n = json_integer_value(json_object_get(o, "values"));
+    snprintf(out, bytes, "%s%s%s (%lld value%s, digest %s)", file ? "'" : "", file ? file : "listed values",
+             file ? "'" : "", (long long)n, n == 1 ? "" : "s", digest ? digest : "?");
+}
+
+static bool same_vocabularies(const json_t *saved, const char *dir, const RtModel *m, char *err,
+                              size_t err_bytes) {
+    json_t *own = vocabularies(m);
+    size_t used = 0;
+    for (size_t i = 0; i < json_array_size(own) && used < err_bytes; i++) {
+        const json_t *o = json_array_get(own, i);
+        const char *column = json_string_value(json_object_get(o, "column"));
+        const json_t *other = contradicted(saved, o);
+        char there[400], here[400];
+        if (!other) continue;
+        if (!used)
+            used = (size_t)snprintf(err, err_bytes,
+                                    "%s: the checkpoint was trained with another vocabulary than the model "
+                                    "'%s' is compiled with",
+                                    dir, m->name);
+        say_vocab(there, sizeof there, other);
+        say_vocab(here, sizeof here, o);
+        if (used < err_bytes)
+            used += (size_t)snprintf(err + used, err_bytes - used,
+                                     "\n  column '%s': %s in the checkpoint, %s in the model", column, there,
+                                     here);
+    }
+    json_decref(own);
+    return used == 0;
+}
+
+/* ---- writing ---- */
+
 static json_t *describe(const RtModel *m, RtTables *t, const RtState *s) {
     json_t *o = json_object(), *updates = json_object();
     json_object_set_new(o, "format", json_integer(FORMAT));
@@ -27,6 +113,7 @@ static json_t *describe(const RtModel *m, RtTables *t, const RtState *s) {
     json_object_set_new(o, "march", json_string(m->march));
     json_object_set_new(o, "passes", words(m->passes, m->n_passes));
     json_object_set_new(o, "changes", words(m->changes, m->n_changes));
+    json_object_set_new(o, "vocabularies", vocabularies(m));
     json_object_set_new(o, "seed", json_integer((json_int_t)rt_tables_seed(t)));
     json_object_set_new(o, "step", json_integer((json_int_t)s->step));
     json_object_set_new(o, "epoch", json_integer((json_int_t)s->epoch));
@@ -56,7 +143,10 @@ bool rt_state_write(const char *path, const RtModel *m, RtTables *t, const RtSta
     return ok;
 }
 
-bool rt_state_read(const char *path, RtSavedState *out, char *err, size_t err_bytes) {
+/* ---- reading ---- */
+
+bool rt_state_read(const char *path, const char *dir, const RtModel *m, RtSavedState *out, char *err,
+                   size_t err_bytes) {
     json_error_t e;
     char detail[300] = "", reason[RT_SHOWN];
     FILE *f = fopen(path, "r");
@@ -80,8 +170,10 @@ bool rt_state_read(const char *path, RtSavedState *out, char *err, size_t err_by
     out->s.epoch_rows = (uint64_t)rt_json_int(&j, o, "epoch_rows", 0, INT64_MAX);
     snprintf(out->digest, sizeof out->digest, "%s", rt_json_str(&j, o, "digest"));
     snprintf(out->model, sizeof out->model, "%s", rt_json_str(&j, o, "model"));
+    const json_t *saved = rt_json_get(&j, o, "vocabularies", JSON_ARRAY);
+    bool fits = !j.failed && same_vocabularies(saved, dir, m, err, err_bytes);
     json_decref(o);
     rt_json_free_blocks(j.blocks);
     if (j.failed) snprintf(err, err_bytes, "%s: %s", path, detail);
-    return !j.failed;
+    return fits;
 }

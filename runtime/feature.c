@@ -61,7 +61,7 @@ static uint32_t run_hash(const Run *r, const RtValues *x, uint32_t *out) {
 }
 
 static uint32_t run_vocab(const Run *r, const RtValues *x, uint32_t *out) {
-    const RtVocabTable *t = r->p->vocab[r->f->vocab];
+    const RtVocabTable *t = r->p->m->vocabs[r->f->vocab].table;
     int axis = r->f->axis;
     bool leave_out =
         axis >= 0 && r->p->m->axes[axis].kind == RT_AXIS_FILTER && part(r, 0) == x && r->f->unknown < 0;

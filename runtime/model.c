@@ -520,6 +520,7 @@ RtModel *rt_model_parse(const char *json, size_t bytes, const RtBlob *blobs, cha
 
 void rt_model_free(RtModel *m) {
     if (!m) return;
+    for (int i = 0; i < m->n_vocabs; i++) rt_vocab_table_free(m->vocabs[i].table);
     rt_json_free_blocks(((Owned *)m)->blocks);
     free(m);
 }

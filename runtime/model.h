@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "runtime/abi.h"
+#include "runtime/vocab_table.h"
 
 typedef enum { RT_CSV, RT_TSV, RT_LIBSVM, RT_LIBFFM } RtFormat;
 typedef enum { RT_LABEL, RT_STRING, RT_INT, RT_FLOAT, RT_SKIP } RtColumnKind;
@@ -81,7 +82,9 @@ enum { RT_TRAIN, RT_EVAL, RT_PREDICT, RT_FUNCTIONS_N };
 typedef struct { const char *name; int output[RT_FUNCTIONS_N]; } RtPrediction;
 typedef enum { RT_AUC, RT_GAUC, RT_LOGLOSS, RT_PCOC, RT_ACCURACY } RtMetricKind;
 typedef struct { RtMetricKind kind; int prediction; const char *key; int p[2], y[2], where[2], by[2]; /* by [RT_TRAIN|RT_EVAL]; where, by -1: none. key: what reports call it */ } RtMetric;
-typedef struct { const char *path; int64_t n; uint64_t digest; const char *text; uint64_t bytes; } RtVocab;
+/* path NULL: its values are listed in the source. table: made by the first reader that needs it, on the thread that
+ * opens readers, and kept for those after it. */
+typedef struct { const char *path; int64_t n; uint64_t digest; const char *text; uint64_t bytes; RtVocabTable *table; } RtVocab;
 typedef struct { const char *name; bool is_string; double num; const char *str; } RtParam;
 
 typedef struct {

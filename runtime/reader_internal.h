@@ -15,6 +15,7 @@
 #include "runtime/message.h"
 #include "runtime/model.h"
 #include "runtime/reader.h"
+#include "runtime/vocab_table.h"
 
 enum {
     RT_BLOCK_BYTES = 1 << 20, /* of text in a block; more only if one row is longer */
@@ -54,7 +55,8 @@ const char *rt_record_end(const RtSyntax *s, const char *p, const char *end);
 /* The closing quote of a field whose text starts at p (after the opening one), NULL if there is none before
  * end. */
 const char *rt_closing_quote(const char *p, const char *end, char quote);
-/* Whether the record p..end holds nothing: such lines are passed over. */
+/* Whether the record p..end holds nothing. Such lines are passed over, except where they are rows
+ * (RtLayout.blank_rows). */
 bool rt_is_blank(const RtSyntax *s, const char *p, const char *end);
 uint64_t rt_count_lines(const char *p, size_t bytes);
 
@@ -93,6 +95,8 @@ typedef struct {
     int n_fields;
     int *column;  /* [n_fields]: column number, -1: not read */
     int *also;    /* [column of the model] a further column of the same field, -1; NULL: no field has two */
+    bool blank_rows; /* a line that holds nothing is a row: the file's only field is a list, or in a pair of files
+                        a string, which may be empty */
     char *header; /* the header line as it stands, with its line end; NULL if there is none */
     size_t header_bytes;
 } RtLayout;
@@ -117,7 +121,6 @@ bool rt_files_find(RtFiles *f, const char *const *paths, int n, const char *suff
 void rt_files_free(RtFiles *f);
 
 /* ---- plan: what this purpose reads ---- */
-typedef struct RtVocabTable RtVocabTable;
 typedef struct {
     uint32_t divisor;
     uint64_t reciprocal;
@@ -144,7 +147,6 @@ typedef struct {
     int *root;            /* [feature] the column it shows or is made from, for messages; -1: of several */
     RtMod *mod;           /* [feature] of hash and cross */
     float **bounds;       /* [feature] of bucketize, as float */
-    RtVocabTable **vocab; /* [vocab] */
     RtLayout *fixed[RT_SIDES]; /* without a header: the declared columns */
     uint8_t set[RT_SIDES][RT_STRUCTURAL];
     int n_set[RT_SIDES];
@@ -159,6 +161,11 @@ bool rt_plan_is_missing(const RtPlan *p, const char *text, size_t bytes); /* tri
  * what is needed. */
 RtLayout *rt_layout_by_header(const RtPlan *p, int side, const char *name, uint64_t number, const char *line,
                               size_t bytes, RtMessage *err);
+/* Whether lines that hold nothing are rows of a file whose only field is this column (NULL: none). */
+bool rt_layout_blank_rows(const RtModel *m, const RtColumn *only);
+static inline const RtLayout *rt_layout_of(const RtPlan *p, const RtFile *f, int side) {
+    return p->fixed[side] ? p->fixed[side] : f->layout[side];
+}
 void rt_layout_free(RtLayout *l);
 
 /* ---- blocks ---- */
@@ -244,9 +251,6 @@ static inline uint32_t rt_mod(uint64_t x, RtMod m) {
     uint64_t q = (uint64_t)(((unsigned __int128)x * m.reciprocal) >> 64), r = x - q * m.divisor;
     return (uint32_t)(r >= m.divisor ? r - m.divisor : r);
 }
-RtVocabTable *rt_vocab_table_new(const RtVocab *v);
-void rt_vocab_table_free(RtVocabTable *t);
-uint32_t rt_vocab_find(const RtVocabTable *t, const char *p, size_t bytes); /* RT_NO_ID: not in it */
 
 /* Scratch for the features of a row. */
 typedef struct {
@@ -335,6 +339,7 @@ struct RtReader {
 void *rt_reader_assemble(void *reader); /* thread */
 
 /* ---- memory ---- */
+_Noreturn void rt_reader_out_of_memory(size_t count, size_t size); /* says so and ends the program */
 void *rt_reader_alloc(size_t count, size_t size); /* zeroed; out of memory ends the program, saying so */
 void *rt_reader_grow(void *p, size_t *cap, size_t want,
                      size_t size); /* doubles until want; cap in elements */

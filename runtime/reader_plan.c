@@ -6,12 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+void rt_reader_out_of_memory(size_t count, size_t size) {
+    fprintf(stderr, "error: out of memory in the reader (%zu x %zu bytes)\n", count, size);
+    exit(1);
+}
+
 void *rt_reader_alloc(size_t count, size_t size) {
     void *p = calloc(count ? count : 1, size);
-    if (!p) {
-        fprintf(stderr, "error: out of memory in the reader (%zu x %zu bytes)\n", count, size);
-        exit(1);
-    }
+    if (!p) rt_reader_out_of_memory(count, size);
     return p;
 }
 
@@ -20,10 +22,7 @@ void *rt_reader_grow(void *p, size_t *cap, size_t want, size_t size) {
     size_t n = *cap ? *cap : 16;
     while (n < want) n *= 2;
     p = realloc(p, n * size);
-    if (!p) {
-        fprintf(stderr, "error: out of memory in the reader (%zu x %zu bytes)\n", n, size);
-        exit(1);
-    }
+    if (!p) rt_reader_out_of_memory(n, size);
     *cap = n;
     return p;
 }
@@ -240,13 +239,19 @@ static void make_features(RtPlan *p) {
         const RtFeature *f = &m->features[i];
         if (!p->feature_on[i]) continue;
         if (f->op == RT_F_HASH || f->op == RT_F_CROSS) p->mod[i] = rt_mod_new((uint32_t)f->buckets);
-        if (f->op == RT_F_VOCAB && !p->vocab[f->vocab])
-            p->vocab[f->vocab] = rt_vocab_table_new(&m->vocabs[f->vocab]);
+        if (f->op == RT_F_VOCAB) {
+            RtVocab *v = &m->vocabs[f->vocab];
+            if (!v->table) v->table = rt_vocab_table_new(v->text, v->bytes, (uint64_t)v->n);
+        }
         if (f->op == RT_F_BUCKETIZE) {
             p->bounds[i] = rt_reader_alloc((size_t)f->n_bounds, sizeof(float));
             for (int k = 0; k < f->n_bounds; k++) p->bounds[i][k] = (float)f->bounds[k];
         }
     }
+}
+
+bool rt_layout_blank_rows(const RtModel *m, const RtColumn *only) {
+    return only && m->format < RT_LIBSVM && (only->is_list || (only->kind == RT_STRING && m->beside));
 }
 
 /* Without a header, fields are the declared columns in order. */
@@ -259,6 +264,7 @@ static RtLayout *declared_layout(const RtPlan *p, int side) {
     for (int i = 0, k = 0; i < m->n_columns; i++) {
         if (m->columns[i].side != side) continue;
         int fields = m->columns[i].kind == RT_SKIP ? m->columns[i].skip : 1;
+        l->blank_rows = l->n_fields == 1 && rt_layout_blank_rows(m, &m->columns[i]);
         for (; fields > 0; fields--) l->column[k++] = p->column_on[i] ? i : -1;
     }
     return l;
@@ -280,7 +286,6 @@ RtPlan *rt_plan_new(const RtModel *m, int purpose, RtMessage *err) {
     p->root = rt_reader_alloc(features, sizeof(int));
     p->mod = rt_reader_alloc(features, sizeof *p->mod);
     p->bounds = rt_reader_alloc(features, sizeof *p->bounds);
-    p->vocab = rt_reader_alloc((size_t)m->n_vocabs, sizeof *p->vocab);
     mark_on(p);
     if (!check_features(p, err)) {
         rt_plan_free(p);
@@ -297,7 +302,6 @@ RtPlan *rt_plan_new(const RtModel *m, int purpose, RtMessage *err) {
 void rt_plan_free(RtPlan *p) {
     if (!p) return;
     for (int i = 0; i < p->m->n_features; i++) free(p->bounds[i]);
-    for (int i = 0; i < p->m->n_vocabs; i++) rt_vocab_table_free(p->vocab[i]);
     for (int side = 0; side < RT_SIDES; side++) rt_layout_free(p->fixed[side]);
     free(p->column_on);
     free(p->column_text);
@@ -310,7 +314,6 @@ void rt_plan_free(RtPlan *p) {
     free(p->root);
     free(p->mod);
     free(p->bounds);
-    free(p->vocab);
     free(p->missing_len);
     free(p);
 }

@@ -9,6 +9,7 @@ typedef struct {
     char *left; /* read but not yet in a block */
     size_t n_left, cap_left;
     bool ended;    /* nothing more to read */
+    bool mended;   /* the last line had no line end and got one */
     uint64_t line; /* number of the first line that is left */
 } Stream;
 
@@ -67,7 +68,8 @@ static bool top_up(Stream *s, char **text, size_t *bytes, size_t *cap, size_t wa
     if (got < 0) return false;
     s->ended = (size_t)got < want - *bytes;
     *bytes += (size_t)got;
-    if (s->ended && *bytes && (*text)[*bytes - 1] != '\n') (*text)[(*bytes)++] = '\n';
+    s->mended = s->ended && *bytes && (*text)[*bytes - 1] != '\n';
+    if (s->mended) (*text)[(*bytes)++] = '\n';
     return true;
 }
 
@@ -101,11 +103,25 @@ static bool read_header(RtCutter *c, int k, RtFile *f, RtMessage *err) {
     return true;
 }
 
+/* A carriage return that ends a line by itself, as old Macs and some spreadsheets have it: all lines would be
+ * one. Only looked for where no line ends otherwise, and no quote may hold it. */
+static bool check_line_ends(const RtCutter *c, const Stream *s, const RtFile *f, int k, RtMessage *err) {
+    size_t n = s->n_left - s->mended;
+    if (!n || memchr(s->left, '\n', n)) return true;
+    const char *cr = memchr(s->left, '\r', n), *end = s->left + n;
+    char quote = c->p->syntax.quote;
+    if (!cr || cr + 1 == end || (quote && memchr(s->left, quote, (size_t)(cr - s->left)))) return true;
+    return rt_message(err,
+                      "%s:1:%zu: error: lines end in a carriage return alone, expected a newline\n"
+                      "hint: tr '\\r' '\\n' makes newlines of them",
+                      f->name[k], (size_t)(cr - s->left) + 1);
+}
+
 static bool open_side(RtCutter *c, int k, RtFile *f, RtMessage *err) {
     Stream *s = &c->side[k];
     if (!rt_source_open(s->source, f->path[k], err)) return false;
     s->n_left = 0;
-    s->ended = false;
+    s->ended = s->mended = false;
     s->line = 1;
     if (!top_up(s, &s->left, &s->n_left, &s->cap_left, 64 << 10, err)) return false;
     if (k == 0 && s->n_left) c->any_bytes = true;
@@ -114,6 +130,7 @@ static bool open_side(RtCutter *c, int k, RtFile *f, RtMessage *err) {
         memmove(s->left, s->left + 3, s->n_left);
         if (s->n_left == 1 && s->ended) s->n_left = 0; /* the line end that top_up gave the mark */
     }
+    if (!check_line_ends(c, s, f, k, err)) return false;
     return !c->p->m->header || !s->n_left || read_header(c, k, f, err);
 }
 
@@ -164,37 +181,64 @@ static size_t last_record(const RtSyntax *x, const char *text, size_t bytes) {
     return (size_t)(at - text);
 }
 
-/* Records of text that aren't blank, at most `most` of them; *cut: where they end. whole: the end of the text
- * is the end of the last record, too. */
-static uint64_t count_records(const RtSyntax *x, const char *text, size_t bytes, uint64_t most, bool whole,
-                              size_t *cut) {
+/* Whether lines that hold nothing are rows of the present file. */
+static bool blank_rows(const RtCutter *c, int side) {
+    const RtLayout *l = rt_layout_of(c->p, &c->files->file[c->file], side);
+    return l && l->blank_rows; /* no layout: nothing was read, not even a header */
+}
+
+/* Rows of text, at most `most` of them; *cut: where they end. whole: the end of the text is the end of the
+ * last record, too. */
+static uint64_t count_rows(const RtCutter *c, int side, const char *text, size_t bytes, uint64_t most,
+                           bool whole, size_t *cut) {
+    const RtSyntax *x = &c->p->syntax;
+    bool every = blank_rows(c, side);
     const char *at = text, *end = text + bytes;
     uint64_t n = 0;
     while (n < most && at < end) {
         const char *next = rt_record_end(x, at, end);
         if (!next && !whole) break;
         if (!next) next = end;
-        n += !rt_is_blank(x, at, next);
+        n += every || !rt_is_blank(x, at, next);
         at = next;
     }
     *cut = (size_t)(at - text);
     return n;
 }
 
+/* Bytes of lines that are no rows, with which text begins. */
+static size_t before_row(const RtCutter *c, int side, const char *text, size_t bytes) {
+    const RtSyntax *x = &c->p->syntax;
+    const char *at = text, *next;
+    if (blank_rows(c, side)) return 0;
+    while ((next = rt_record_end(x, at, text + bytes)) && rt_is_blank(x, at, next)) at = next;
+    return (size_t)(at - text);
+}
+
+/* The second file has ended after n rows of the block; *b's first file has more. */
+static bool fail_shorter(const RtCutter *c, const RtBlock *b, uint64_t n, RtMessage *err) {
+    const RtFile *f = &c->files->file[c->file];
+    size_t at;
+    count_rows(c, 0, b->text[0], b->bytes[0], n, true, &at);
+    at += before_row(c, 0, b->text[0] + at, b->bytes[0] - at);
+    uint64_t line = b->line[0] + rt_count_lines(b->text[0], at), rows = c->rows + n;
+    return rt_message(err, "%s:%llu: error: ends after %llu row%s, '%s' has another at line %llu", f->name[1],
+                      (unsigned long long)c->side[1].line, (unsigned long long)rows, rows == 1 ? "" : "s",
+                      f->name[0], (unsigned long long)line);
+}
+
 /* The second file's part: as many rows as the first one's. */
 static bool cut_second(RtCutter *c, RtBlock *b, uint64_t rows, RtMessage *err) {
     Stream *s = &c->side[1];
-    const RtFile *f = &c->files->file[c->file];
     begin(s, b, 1);
     size_t cut = 0, want = RT_BLOCK_BYTES;
     for (;;) {
         if (!top_up(s, &b->text[1], &b->bytes[1], &b->cap[1], want, err)) return false;
-        uint64_t n = count_records(&c->p->syntax, b->text[1], b->bytes[1], rows, s->ended, &cut);
+        uint64_t n = count_rows(c, 1, b->text[1], b->bytes[1], rows, s->ended, &cut);
         if (n == rows) break;
         if (s->ended) {
             finish(s, b, 1, cut);
-            return rt_message(err, "%s:%llu: error: ends after %llu rows, '%s' has more", f->name[1],
-                              (unsigned long long)s->line, (unsigned long long)(c->rows + n), f->name[0]);
+            return fail_shorter(c, b, n, err);
         }
         if (want >= 16 * (size_t)RT_ROW_LIMIT) return too_long(c, 1, s->line, err);
         want *= 2;
@@ -210,22 +254,17 @@ static bool check_second_ended(RtCutter *c, RtBlock *b, RtMessage *err) {
     for (;;) {
         begin(s, b, 1);
         if (!top_up(s, &b->text[1], &b->bytes[1], &b->cap[1], RT_BLOCK_BYTES, err)) return false;
-        size_t cut;
-        const char *text = b->text[1];
         if (!b->bytes[1]) return true;
-        size_t blank = 0; /* bytes of blank lines before anything else */
-        while (blank < b->bytes[1]) {
-            const char *end = rt_record_end(&c->p->syntax, text + blank, text + b->bytes[1]);
-            if (!end) break;
-            if (!rt_is_blank(&c->p->syntax, text + blank, end)) break;
-            blank = (size_t)(end - text);
-        }
-        bool row = count_records(&c->p->syntax, text + blank, b->bytes[1] - blank, 1, true, &cut) > 0;
+        size_t blank = before_row(c, 1, b->text[1], b->bytes[1]);
+        const char *rest = b->text[1] + blank, *end = b->text[1] + b->bytes[1];
+        /* what is left may be the beginning of a blank line; but one as long as a block is taken for a row */
+        bool row = rest < end && (blank_rows(c, 1) || !rt_is_blank(&c->p->syntax, rest, end) || !blank);
         finish(s, b, 1, blank);
         if (row)
-            return rt_message(err, "%s:%llu: error: has more rows than '%s', which ends after %llu",
+            return rt_message(err, "%s:%llu: error: has another row, '%s' ends at line %llu after %llu row%s",
                               f->name[1], (unsigned long long)s->line, f->name[0],
-                              (unsigned long long)c->rows);
+                              (unsigned long long)c->side[0].line - 1, (unsigned long long)c->rows,
+                              c->rows == 1 ? "" : "s");
         if (s->ended) return true;
     }
 }
@@ -245,8 +284,7 @@ static int cut_block(RtCutter *c, RtBlock *b, uint64_t *lines, RtMessage *err) {
     if (!cut) return c->sides == 2 && !check_second_ended(c, b, err) ? -1 : 0;
     *lines = finish(s, b, 0, cut);
     uint64_t most = c->sides == 2 ? UINT64_MAX : 1, rows = 0;
-    if (c->sides == 2 || !c->any_rows)
-        rows = count_records(&c->p->syntax, b->text[0], b->bytes[0], most, true, &cut);
+    if (c->sides == 2 || !c->any_rows) rows = count_rows(c, 0, b->text[0], b->bytes[0], most, true, &cut);
     c->any_rows |= rows > 0;
     if (c->sides == 2) {
         if (!cut_second(c, b, rows, err)) return -1;

@@ -83,9 +83,14 @@ RtLayout *rt_layout_by_header(const RtPlan *p, int side, const char *name, uint6
     memcpy(l->header, line, bytes);
     l->header_bytes = bytes;
     bool ok = true;
-    for (int i = 0; i < p->m->n_columns && ok; i++)
-        if (p->column_on[i] && p->m->columns[i].side == side)
-            ok = place_column(p, l, i, field, name, number, err);
+    for (int i = 0; i < p->m->n_columns && ok; i++) {
+        const RtColumn *c = &p->m->columns[i];
+        if (c->side != side) continue;
+        if (p->column_on[i]) ok = place_column(p, l, i, field, name, number, err);
+        /* of any declared column: what a row is doesn't depend on what is read of it */
+        if (l->n_fields == 1 && c->kind != RT_SKIP && !strcmp(field[0], c->from ? c->from : c->name))
+            l->blank_rows |= rt_layout_blank_rows(p->m, c);
+    }
     for (int k = 0; k < l->n_fields; k++) free(field[k]);
     free(field);
     if (ok) return l;

@@ -1,65 +1,114 @@
-/* A vocabulary as a hash table, made at start from the values baked into the program. Open addressing, at
- * most half full; an entry keeps 32 bits of the hash, so a text is compared only where it is almost surely
- * the same. */
+/* Open addressing, at most two thirds full. A cell of 32 bits holds a value's index + 1 and, in the bits that
+ * indices leave, some of its hash, so that a text is compared only where it is almost surely the same: half a
+ * million values need 4 MB, most of which stays in the last level of the cache. */
+#include "runtime/vocab_table.h"
 #include "runtime/reader_internal.h"
+#include <emmintrin.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-typedef struct {
-    uint32_t tag, index;
-} Entry; /* index RT_NO_ID: free */
 struct RtVocabTable {
     const char *text;
-    uint64_t *at; /* [n + 1] where each value begins; it ends one byte, a '\n', before the next */
-    Entry *entry;
-    uint64_t mask;
+    uint32_t *at;         /* [n + 1] where each value begins; it ends one byte, a '\n', before the next */
+    uint32_t *cell;       /* [mask + 1] 0: free */
+    uint64_t mask, words; /* words: of both arrays, which are one mapping */
+    uint32_t index_bits;  /* those of a cell that hold the index + 1 */
 };
 
-static const Entry *find(const RtVocabTable *t, const char *p, size_t bytes, uint64_t hash) {
+static inline uint64_t hash_of(const char *p, size_t bytes) { return XXH3_64bits(p, bytes); }
+
+/* The cell of the value, or the free one that ends the search for it. */
+static inline uint32_t *find(const RtVocabTable *t, const char *p, size_t bytes, uint64_t hash) {
+    uint32_t tag = (uint32_t)(hash >> 32) & ~t->index_bits;
     for (uint64_t k = hash & t->mask;; k = (k + 1) & t->mask) {
-        const Entry *e = &t->entry[k];
-        if (e->index == RT_NO_ID) return e;
-        if (e->tag != (uint32_t)(hash >> 32)) continue;
-        uint64_t at = t->at[e->index], len = t->at[e->index + 1] - 1 - at;
-        if (len == bytes && !memcmp(t->text + at, p, bytes)) return e;
+        uint32_t c = t->cell[k];
+        if (!c) return &t->cell[k];
+        if ((c & ~t->index_bits) != tag) continue;
+        uint32_t i = (c & t->index_bits) - 1, at = t->at[i];
+        if (t->at[i + 1] - 1 - at == bytes && !memcmp(t->text + at, p, bytes)) return &t->cell[k];
     }
 }
 
-RtVocabTable *rt_vocab_table_new(const RtVocab *v) {
+/* The table is larger than the near caches: a cell is asked for AHEAD values before it is looked at. */
+enum { AHEAD = 16 };
+typedef struct {
+    RtVocabTable *t;
+    uint64_t n, most; /* values hashed; not more are wanted */
+    uint64_t hash[AHEAD];
+} Filling;
+
+static inline void insert(const Filling *f, uint64_t i) {
+    const RtVocabTable *t = f->t;
+    uint64_t hash = f->hash[i % AHEAD];
+    uint32_t *c = find(t, t->text + t->at[i], t->at[i + 1] - 1 - t->at[i], hash);
+    if (!*c) *c = ((uint32_t)(hash >> 32) & ~t->index_bits) | (uint32_t)(i + 1);
+}
+
+/* The value that ends before byte `end`. */
+static inline void add(Filling *f, uint64_t end) {
+    RtVocabTable *t = f->t;
+    uint64_t i = f->n++, begin = t->at[i];
+    t->at[i + 1] = (uint32_t)(end + 1);
+    if (i >= AHEAD) insert(f, i - AHEAD);
+    f->hash[i % AHEAD] = hash_of(t->text + begin, end - begin);
+    __builtin_prefetch(&t->cell[f->hash[i % AHEAD] & t->mask], 1);
+}
+
+/* Newlines 64 bytes at a time: a call of memchr for each would cost more than its value's hash. */
+static void fill(Filling *f, uint64_t bytes) {
+    const char *text = f->t->text;
+    const __m128i nl = _mm_set1_epi8('\n');
+    uint64_t at = 0;
+    for (; at + 64 <= bytes; at += 64) {
+        uint64_t bits = 0;
+        for (int part = 0; part < 4; part++) {
+            __m128i x = _mm_loadu_si128((const __m128i *)(text + at + 16 * part));
+            bits |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(x, nl)) << (16 * part);
+        }
+        for (; bits && f->n < f->most; bits &= bits - 1) add(f, at + (uint64_t)__builtin_ctzll(bits));
+    }
+    for (; at < bytes && f->n < f->most; at++)
+        if (text[at] == '\n') add(f, at);
+    for (uint64_t i = f->n > AHEAD ? f->n - AHEAD : 0; i < f->n; i++) insert(f, i);
+}
+
+/* Zeroed memory for `words`; of large tables in huge pages, for of small ones each costs a fault, which
+ * together took longer than filling the table. */
+static uint32_t *map_words(uint64_t *words) {
+    const uint64_t huge = (2 << 20) / sizeof(uint32_t);
+    bool large = *words >= huge / 2;
+    if (large) *words = (*words + huge - 1) & ~(huge - 1); /* whole huge pages begin at the border of one */
+    uint32_t *p = mmap(NULL, *words * sizeof *p, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) rt_reader_out_of_memory(*words, sizeof *p);
+    if (large) madvise(p, *words * sizeof *p, MADV_HUGEPAGE);
+    return p;
+}
+
+RtVocabTable *rt_vocab_table_new(const char *text, uint64_t bytes, uint64_t n) {
     RtVocabTable *t = rt_reader_alloc(1, sizeof *t);
-    uint64_t n = 0, slots = 16;
-    t->text = v->text;
-    t->at = rt_reader_alloc((size_t)v->n + 1, sizeof *t->at);
-    for (uint64_t begin = 0; begin < v->bytes && n < (uint64_t)v->n; n++) {
-        const char *end = memchr(v->text + begin, '\n', v->bytes - begin);
-        t->at[n] = begin;
-        begin = end ? (uint64_t)(end - v->text) + 1 : v->bytes + 1;
-        t->at[n + 1] = begin;
-    }
-    while (slots < n * 2) slots *= 2;
+    uint64_t slots = 16;
+    while (slots * 2 < n * 3) slots *= 2;
+    t->words = slots + n + 1;
+    t->text = text;
+    t->cell = map_words(&t->words);
+    t->at = t->cell + slots;
     t->mask = slots - 1;
-    t->entry = rt_reader_alloc(slots, sizeof *t->entry);
-    for (uint64_t k = 0; k < slots; k++) t->entry[k].index = RT_NO_ID;
-    for (uint64_t i = 0; i < n; i++) {
-        const char *p = v->text + t->at[i];
-        size_t bytes = t->at[i + 1] - 1 - t->at[i];
-        uint64_t hash = XXH3_64bits(p, bytes);
-        Entry *e = (Entry *)find(t, p, bytes, hash);
-        if (e->index == RT_NO_ID)
-            *e = (Entry){(uint32_t)(hash >> 32), (uint32_t)i}; /* of equal values the first counts */
-    }
+    t->index_bits = n ? UINT32_MAX >> __builtin_clz((uint32_t)n) : 0;
+    Filling f = {.t = t, .most = n};
+    fill(&f, bytes);
     return t;
 }
 
 void rt_vocab_table_free(RtVocabTable *t) {
     if (!t) return;
-    free(t->at);
-    free(t->entry);
+    munmap(t->cell, t->words * sizeof *t->cell);
     free(t);
 }
 
 uint32_t rt_vocab_find(const RtVocabTable *t, const char *p, size_t bytes) {
-    return find(t, p, bytes, XXH3_64bits(p, bytes))->index;
+    uint32_t c = *find(t, p, bytes, hash_of(p, bytes));
+    return c ? (c & t->index_bits) - 1 : RT_NO_ID;
 }

@@ -75,7 +75,7 @@ static void test_fields(void **state) {
     expect_bad("0,x,2,a;b", "1: error: expected 6 fields, found 4");
     expect_bad("0,x,2,\"a,,",
                "3: error: expected a number for column 'price', found 'x'"); /* where do fields end? */
-    Describe one = {.columns = COL("x", "float", ""), .features = VALUE(C(0), -1), .inputs = AS("f32", 0)};
+    Describe one = ONE_FLOAT(NULL);
     expect_error(&one, "1\n2,3\n", "data.csv:2:1: error: expected 1 field, found 2\n");
     Describe skip = {.columns = COL("x", "float", "") "," COL("_", "skip", ",'skip':3,'used':false"),
                      .features = VALUE(C(0), -1),
@@ -152,10 +152,7 @@ static void test_files(void **state) {
     (void)state;
     expect_error(&shop, "", "data.csv: error: the file is empty\n");
     expect_error(&shop, "\n\n  \n", "data.csv: error: no rows, only blank lines\n");
-    Describe d = {.input = ",'header':true",
-                  .columns = COL("x", "float", ""),
-                  .features = VALUE(C(0), -1),
-                  .inputs = AS("f32", 0)};
+    Describe d = ONE_FLOAT(",'header':true");
     expect_error(&d, "x\n", "data.csv: error: only a header, no rows\n");
     expect_error(&d, "x", "data.csv: error: only a header, no rows\n");
     expect_error(&d, "", "data.csv: error: the file is empty\n");
@@ -175,16 +172,32 @@ static void test_files(void **state) {
     expect_error(&d, "x\n1\na\n", "data.csv:3:1: error: expected a number for column 'x', found 'a'\n");
 }
 
+/* Lines that end as on old Macs would all be one. */
+static void test_carriage_returns(void **state) {
+    (void)state;
+    Describe one = ONE_FLOAT(NULL), head = ONE_FLOAT(",'header':true");
+#define MAC                                                                                                  \
+    ":1:2: error: lines end in a carriage return alone, expected a newline\n"                                \
+    "hint: tr '\\r' '\\n' makes newlines of them\n"
+    expect_error(&one, "1\r2\r3\r", "data.csv" MAC);
+    expect_error(&one, "1\r2\r3", "data.csv" MAC);
+    expect_error(&head, "x\r1\r2\r", "data.csv" MAC);
+    expect_rows(&one, "1\r", "1\n"); /* one line, ended by a carriage return or cut within CRLF */
+    expect_rows(&one, "1\r\n", "1\n");
+    expect_error(&one, "1\n2\r3\n",
+                 "data.csv:2:1: error: expected a number for column 'x', found '2\\x0d3'\n");
+    Describe text = {.columns = COL("s", "string", ""), .features = HASH(C(0), -1, 1), .inputs = AS("id", 0)};
+    expect_rows(&text, "\"a\rb\"", "0\n"); /* inside quotes it is text */
+    Text t = {0};                          /* far into a file whose lines are longer than what is looked at */
+    for (int i = 0; i < 30000; i++) say(&t, "%d\r", i);
+    write_bytes("long.csv", t.s, t.n);
+    expect_error_of(&one, "long.csv", "long.csv" MAC);
+    free(t.s);
+}
+
 static void test_svm(void **state) {
     (void)state;
-    Describe d = {
-        .input = ",'format':'libsvm'",
-        .columns = LABEL("y", "") "," LIST("i", "int", " ", 0, "") "," LIST("v", "float", " ", 0, ""),
-        .axes = AXIS("h", ",'shared':true"),
-        .features =
-            VALUE(C(0), -1) "," FEATURE("identity", C(1), "id", 0, ",'bound':100,'n':100") "," VALUE(C(2), 0),
-        .inputs = AS("f32", 0) "," AS("id", 1) "," AS("f32", 2),
-    };
+    Describe d = SVM;
     expect_error(&d, "1 2:3 4\n", "data.csv:1:7: error: expected index:value, found '4'\n");
     expect_error(&d, "1 2:3:4\n", "data.csv:1:5: error: expected index:value, found '3:'\n");
     expect_error(&d, "1:2 3:4\n", "data.csv:1:1: error: expected a label, found '1:'\n");
@@ -195,28 +208,13 @@ static void test_svm(void **state) {
 
 /* ---- skipping ---- */
 
-static char *skip_rows(const RtModel *m, const char *const *paths, int n, int threads, uint64_t *bad,
-                       char *first) {
+static char *skip_rows(const RtModel *m, const char *const *paths, int n, int threads, BadSeen *bad) {
     RtReaderOptions o = options(RT_TRAIN, paths, n);
     o.bad = RT_BAD_SKIP;
     o.bad_path = "bad.csv";
     o.threads = threads;
     o.epochs = 2; /* bad rows count once */
-    char err[1200] = "";
-    Text t = {0};
-    say(&t, "%s", "");
-    RtReader *r = rt_reader_open(m, &o, err, sizeof err);
-    RtBatch *b;
-    int got = -1;
-    while (r && (got = rt_reader_next(r, &b, err, sizeof err)) == 1) {
-        for (uint32_t k = 0; k < b->rows && b->epoch == 0; k++) say_row(&t, m, b, k);
-        rt_reader_release(r, b);
-    }
-    if (got < 0) say(&t, "%s\n", err);
-    *bad = r ? rt_reader_bad_rows(r) : 0;
-    snprintf(first, 1200, "%s", r && rt_reader_first_bad(r) ? rt_reader_first_bad(r) : "");
-    rt_reader_close(r);
-    return t.s;
+    return rows_and_bad(m, &o, bad);
 }
 
 static void test_skip(void **state) {
@@ -229,13 +227,12 @@ static void test_skip(void **state) {
     write_text("a.csv", "s,x\r\np,1\r\nq,bad\r\n\r\nr,2,3\r\n\"s\nt\"u,4\r\nv,5\r\n");
     write_text("b.csv", "s,x\r\np,\n\"w\n\",6\n");
     write_text("c.csv", "x,s\n?,last \"quote\"");
-    uint64_t bad;
-    char first[1200];
+    BadSeen bad;
     const char *paths[] = {"a.csv", "b.csv", "c.csv"};
-    char *got = skip_rows(m, paths, 3, 3, &bad, first);
-    assert_string_equal(got, "1\n5\n6\n");
-    assert_int_equal(bad, 5);
-    assert_string_equal(first, "a.csv:3:3: error: expected a number for column 'x', found 'bad'");
+    char *got = skip_rows(m, paths, 3, 3, &bad);
+    assert_string_equal(got, "1\n5\n6\n1\n5\n6\n");
+    assert_int_equal(bad.n, 5);
+    assert_string_equal(bad.first, "a.csv:3:3: error: expected a number for column 'x', found 'bad'");
     char *lines = read_text("bad.csv"), *others = read_text("bad.csv.2");
     assert_string_equal(lines, "s,x\r\nq,bad\r\nr,2,3\r\n\"s\nt\"u,4\r\np,\n");
     assert_string_equal(others, "x,s\n?,last \"quote\"\n"); /* another header: a file of its own */
@@ -243,10 +240,10 @@ static void test_skip(void **state) {
     /* fed back, all of them are bad again */
     const char *again[] = {"bad1.csv"};
     write_text("bad1.csv", lines);
-    got = skip_rows(m, again, 1, 1, &bad, first);
+    got = skip_rows(m, again, 1, 1, &bad);
     assert_string_equal(got, "error: all of the 4 rows are bad, the first: bad1.csv:2:3: error: expected a "
                              "number for column 'x', found 'bad'\n");
-    assert_int_equal(bad, 4);
+    assert_int_equal(bad.n, 4);
     free(lines);
     lines = read_text("bad.csv");
     char *fed = read_text("bad1.csv");
@@ -260,7 +257,7 @@ static void test_skip(void **state) {
 
 static void test_bad_file_unwritable(void **state) {
     (void)state;
-    Describe d = {.columns = COL("x", "float", ""), .features = VALUE(C(0), -1), .inputs = AS("f32", 0)};
+    Describe d = ONE_FLOAT(NULL);
     RtModel *m = model_of(&d);
     write_text("data.csv", "1\nx\n");
     const char *path = "data.csv";
@@ -280,7 +277,7 @@ static void test_bad_file_unwritable(void **state) {
 /* Rows before the bad one still come, whole batches of them, whatever the threads. */
 static void test_error_in_order(void **state) {
     (void)state;
-    Describe d = {.columns = COL("x", "float", ""), .features = VALUE(C(0), -1), .inputs = AS("f32", 0)};
+    Describe d = ONE_FLOAT(NULL);
     RtModel *m = model_of(&d);
     Text t = {0}, want = {0};
     for (int i = 0; i < 500000; i++) {
@@ -316,6 +313,7 @@ int main(void) {
         cmocka_unit_test(test_line_within_quotes),
         cmocka_unit_test(test_header),
         cmocka_unit_test(test_files),
+        cmocka_unit_test(test_carriage_returns),
         cmocka_unit_test(test_svm),
         cmocka_unit_test(test_skip),
         cmocka_unit_test(test_bad_file_unwritable),

@@ -127,8 +127,8 @@ static char *all_of(const RtModel *m, const char *path, RtReaderOptions o, uint6
     return t.s;
 }
 
-/* Records that aren't blank, counted by a splitter written for nothing but being simple. */
-static uint64_t count_records(const char *p, size_t n, bool quotes) {
+/* Rows, counted by a splitter written for nothing but being simple. blank: lines without anything are rows. */
+static uint64_t count_records(const char *p, size_t n, bool quotes, bool blank) {
     uint64_t records = 0;
     size_t i = n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3) ? 3 : 0;
     while (i < n) {
@@ -152,7 +152,7 @@ static uint64_t count_records(const char *p, size_t n, bool quotes) {
         size_t end = i;
         if (end > begin && p[end - 1] == '\r') end--;
         while (end > begin && p[begin] == ' ') begin++;
-        records += end > begin;
+        records += blank || end > begin;
         i++;
     }
     return records;
@@ -176,8 +176,9 @@ static void fuzz(const Describe *d, bool with_header, bool quotes) {
         char *got = all_of(m, "fuzz", o, &again_read, &again_bad);
         if (strcmp(got, want)) fail_msg("round %d: threads differ:\n%s----\n%s", round, want, got);
         bool whole = o.bad == RT_BAD_SKIP && !strstr(want, "missing from the header") &&
-                     !strstr(want, "twice in the header") && !strstr(want, "UTF-16");
-        uint64_t records = count_records(log, n, quotes);
+                     !strstr(want, "twice in the header") && !strstr(want, "UTF-16") &&
+                     !strstr(want, "carriage return alone");
+        uint64_t records = count_records(log, n, quotes, false);
         if (with_header && records) records--;
         if (whole && read + bad != records)
             fail_msg("round %d: %d rows read, %d bad, of %d:\n%.*s", round, (int)read, (int)bad, (int)records,
@@ -245,8 +246,10 @@ static void test_beside(void **state) {
         o.threads = 2;
         char *got = all_of(m, "fuzz", o, &read, &bad);
         assert_string_equal(got, want);
-        uint64_t records[2] = {count_records(log[0], n[0], true), count_records(log[1], n[1], true)};
-        bool complains = strstr(got, "more rows") || strstr(got, "has more");
+        /* in a pair a line of the one string may be empty, one of the one number not */
+        uint64_t records[2] = {count_records(log[0], n[0], true, true),
+                               count_records(log[1], n[1], true, false)};
+        bool complains = strstr(got, "has another");
         if ((records[0] != records[1]) != complains)
             fail_msg("round %d: %d and %d rows: %s", round, (int)records[0], (int)records[1], got);
         if (!complains) assert_int_equal(read + bad, records[0]);

@@ -1,0 +1,124 @@
+/* What a plan says of each kernel. */
+#include "backend/plan_facts.h"
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- work ---- */
+
+PlanWork plan_work(const IrProgram *p, const IrNode *n) {
+    IrCost c = ir_step_cost(p, n);
+    return (PlanWork){1, c.flops, c.bytes};
+}
+
+bool plan_runs(const IrNode *n) { return n->plan.domain != DOM_NONE && ir_ops[n->op].cls != CLASS_ROOT; }
+
+/* Before `schedule`: what it will give a kernel. */
+static bool will_run(const IrNode *n) {
+    IrClass c = ir_ops[n->op].cls;
+    return n->plan.phase >= 0 ? plan_runs(n) : c != CLASS_ROOT && c != CLASS_SRC && !backend_is_reader(n);
+}
+
+PlanWork plan_func_work(const IrProgram *p, const IrFunc *f) {
+    PlanWork sum = {0};
+    for (int i = 0; i < f->body.n; i++) {
+        if (!will_run(f->body.nodes[i])) continue;
+        PlanWork w = plan_work(p, f->body.nodes[i]);
+        sum.ops++;
+        sum.flops += w.flops;
+        sum.bytes += w.bytes;
+    }
+    return sum;
+}
+
+/* ---- texts ---- */
+
+const char *plan_from(const IrProgram *p, const IrNode *n) {
+    const Diag *d = p->diag;
+    if (!n->span.line || n->span.file >= d->n_files) return "-";
+    const char *path = d->files[n->span.file].path, *slash = strrchr(path, '/');
+    return arena_printf(p->arena, "%s:%u", slash ? slash + 1 : path, n->span.line);
+}
+
+const char *plan_place(const IrProgram *p, const IrNode *n) {
+    switch (n->plan.region) {
+    case REGION_FIXED: return arena_printf(p->arena, "fixed+%" PRId64, n->plan.offset);
+    case REGION_AXIS:
+        return arena_printf(p->arena, "~%s+%" PRId64, p->axes[n->type.axis].name, n->plan.offset);
+    case REGION_UNIQ:
+        return arena_printf(p->arena, "@%s+%" PRId64, p->weights[n->type.axis].name, n->plan.offset);
+    default: return "-";
+    }
+}
+
+/* Operands and constants of a region are no ops of their own; the same op several times in a row is told
+ * once, with a number: "add*15". */
+const char *plan_op(const IrProgram *p, const IrNode *n) {
+    if (n->op != OP_FUSED) return ir_ops[n->op].text;
+    const char *text = "";
+    for (int i = 0; i < n->body->n;) {
+        IrOp op = n->body->nodes[i++]->op;
+        int count = 1;
+        if (op == OP_ARG || op == OP_CONST) continue;
+        for (; i < n->body->n && n->body->nodes[i]->op == op; i++) count++;
+        const char *times_ = count > 1 ? arena_printf(p->arena, "*%d", count) : "";
+        text = arena_printf(p->arena, "%s%s%s%s", text, *text ? "+" : "", ir_ops[op].text, times_);
+    }
+    return text;
+}
+
+/* "396x1024" of a product: inner size by columns; of several rows each: "25x16x25 a row" */
+const char *plan_size(const IrProgram *p, const IrNode *n) {
+    const IrNode *m = emit_product_of(n);
+    if (!m) return n->type.elem == TY_F32 ? ir_type_text(p, n->type) : "-";
+    EmitProduct s = emit_product(n, m);
+    if (s.grad) return arena_printf(p->arena, "dW %" PRId64 "x%" PRId64, s.k, s.n);
+    if (s.m * s.many == 1) return arena_printf(p->arena, "%" PRId64 "x%" PRId64, s.k, s.n);
+    return arena_printf(p->arena, "%" PRId64 "x%" PRId64 "x%" PRId64 " a row", s.m * s.many, s.k, s.n);
+}
+
+const char *plan_kernel(const PassTarget *t, const IrNode *n, const char **why) {
+    static const char *const names[] = {[PRODUCT_TILE] = "tile",
+                                        [PRODUCT_LIBRARY] = "library",
+                                        [PRODUCT_NARROW] = "narrow",
+                                        [PRODUCT_PLAIN] = "plain"};
+    *why = "";
+    if (!emit_product_of(n)) return "loop";
+    *why = emit_choice_why(t, n);
+    return names[emit_choice(t, n)];
+}
+
+const char *plan_domain(const IrNode *n) {
+    static const char *const names[] = {"", "rows", "uniq", "tiles", "one"};
+    return names[n->plan.domain];
+}
+
+/* ---- memory ---- */
+
+double plan_weight_bytes(const IrWeight *w) {
+    double size = 4;
+    for (int i = 0; i < w->rank; i++) size *= (double)w->dim[i];
+    return size;
+}
+
+double plan_slot_bytes(const IrProgram *p, const IrWeight *w) {
+    const char *names[3];
+    return w->optimizer < 0 ? 0 : plan_weight_bytes(w) * ir_opt_slots(&p->opts[w->optimizer], names);
+}
+
+int plan_lifetimes(const IrBody *b, int *last) {
+    int end = 0;
+    for (int i = 0; i < b->n; i++) {
+        b->nodes[i]->mark = i;
+        last[i] = b->nodes[i]->plan.phase;
+        if (last[i] > end) end = last[i];
+    }
+    for (int i = 0; i < b->n; i++) {
+        const IrNode *n = b->nodes[i];
+        int until = ir_ops[n->op].effect == EFFECT_ROOT ? end : n->plan.phase;
+        for (int k = 0; k < n->n_in; k++) {
+            int read = ir_viewed(n->in[k])->mark;
+            if (last[read] < until) last[read] = until;
+        }
+    }
+    return end;
+}

@@ -1,0 +1,44 @@
+/* What a plan says of each kernel, in numbers and words: `--emit=plan` prints it, `--emit=html` shows it. */
+#ifndef CTRC_BACKEND_PLAN_FACTS_H
+#define CTRC_BACKEND_PLAN_FACTS_H
+#include "backend/emit.h"
+
+/* Work of a step of a whole batch, as ir_step_cost estimates it. */
+typedef struct {
+    int ops;      /* kernels; before `schedule`, the nodes that will be some */
+    double flops;
+    double bytes; /* every operand read once, the result written once; of tables the rows at hand */
+} PlanWork;
+PlanWork plan_work(const IrProgram *p, const IrNode *n);
+PlanWork plan_func_work(const IrProgram *p, const IrFunc *f);
+
+bool plan_runs(const IrNode *n); /* has a kernel, once it is scheduled */
+
+/* Texts, in the program's arena or constant. */
+const char *plan_from(const IrProgram *p, const IrNode *n);  /* "deepfm.ctr:11", "-" */
+const char *plan_op(const IrProgram *p, const IrNode *n);    /* "relu"; of a region: "matmul+add+relu" */
+const char *plan_size(const IrProgram *p, const IrNode *n);  /* of a product "396x512"; else the type */
+const char *plan_place(const IrProgram *p, const IrNode *n); /* "fixed+2048", "~h+64", "@items+0", "-" */
+const char *plan_kernel(const PassTarget *t, const IrNode *n, const char **why); /* "tile"; why may be "" */
+const char *plan_domain(const IrNode *n);                    /* "rows" */
+
+/* rates.c: what one core does in a second at best, and where the numbers come from. */
+typedef struct {
+    double flops;        /* multiply-adds in registers */
+    double cache_bytes;  /* read and written, where all fits into the core's own cache */
+    double memory_bytes; /* … where it doesn't */
+    const char *source;
+} PlanRates;
+PlanRates plan_rates(Arena *a, const EmitTarget *t, const char *march);
+/* Of a kernel on one thread: its arithmetic or its bytes, whichever take longer. */
+double plan_seconds(const PlanRates *r, const PassTarget *t, const IrNode *n, PlanWork w);
+
+/* Bytes of a weight alone, and of what its optimizer keeps for it. A table's are those of all its rows. */
+double plan_weight_bytes(const IrWeight *w);
+double plan_slot_bytes(const IrProgram *p, const IrWeight *w);
+
+/* The last phase that reads each node's place, into last[] by the node's position in the body; returns the
+ * function's last phase. What the runtime reads after the step lives until then. */
+int plan_lifetimes(const IrBody *b, int *last);
+
+#endif

@@ -1,0 +1,162 @@
+/* How fast one core is, for predicted times: multiply-adds in registers, bytes in its own cache, bytes in
+ * memory. Measured once for each CPU (about 50 ms) and kept in the user's cache folder,
+ *
+ *     $XDG_CACHE_HOME/ctrc/rates-znver3-8.json, else ~/.cache/ctrc/…    (8: floats in a vector)
+ *
+ * so that a plan is the same text each time; delete the file to measure anew. Where nothing can be kept, and
+ * for another machine's --march, a prediction uses given numbers and says so. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include "backend/plan_facts.h"
+
+/* A Zen 3 core at 3.5 GHz; with vectors of 16 floats one with two such units at 3 GHz. */
+static PlanRates given(int vector_floats) {
+    const char *source = "given for a core like Zen 3, not measured here";
+    if (vector_floats == 16)
+        return (PlanRates){190e9, 60e9, 12e9, "given for a core with AVX-512, not measured here"};
+    return (PlanRates){110e9, 50e9, 12e9, source};
+}
+
+/* ---- measuring ---- */
+
+enum { SUMS = 12, CACHE_FLOATS = 1 << 14, MEMORY_FLOATS = 1 << 22 };
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); /* other programs may be running */
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* SUMS independent chains of multiply-adds: enough to hide an add's latency on two units. Returns a sum, so
+ * that nothing is optimised away. A macro, because a vector's length is part of the function's target. */
+#define MULTIPLY_ADDS(NAME, FLOATS, TARGET)                                                                  \
+    __attribute__((target(TARGET))) static float NAME(int64_t times, float x) {                              \
+        typedef float Vector __attribute__((vector_size(4 * FLOATS)));                                       \
+        Vector sum[SUMS], by = {0};                                                                          \
+        by += x;                                                                                             \
+        for (int i = 0; i < SUMS; i++) sum[i] = by * (float)i;                                               \
+        for (int64_t k = 0; k < times; k++)                                                                  \
+            for (int i = 0; i < SUMS; i++) sum[i] = sum[i] * by + by;                                        \
+        float total = 0;                                                                                     \
+        for (int i = 0; i < SUMS; i++) total += sum[i][0];                                                   \
+        return total;                                                                                        \
+    }
+MULTIPLY_ADDS(multiply_adds_8, 8, "avx2,fma")
+MULTIPLY_ADDS(multiply_adds_16, 16, "avx512f,prefer-vector-width=512")
+
+/* c = a + b over n floats, as often as asked. */
+__attribute__((target("avx2"))) static void add_arrays(const float *a, const float *b, float *c, int64_t n,
+                                                       int64_t times) {
+    typedef float Vector __attribute__((vector_size(32)));
+    for (int64_t k = 0; k < times; k++) {
+        for (int64_t i = 0; i < n; i += 8)
+            *(Vector *)(c + i) = *(const Vector *)(a + i) + *(const Vector *)(b + i);
+        __asm__ volatile("" : : "r"(c) : "memory");
+    }
+}
+
+static double best_flops(int vector_floats) {
+    enum { TIMES = 100000 };
+    double best = 0;
+    volatile float sink;
+    for (int run = 0; run < 5; run++) {
+        double start = now();
+        sink = vector_floats == 16 ? multiply_adds_16(TIMES, 0.5f) : multiply_adds_8(TIMES, 0.5f);
+        double rate = 2.0 * SUMS * vector_floats * TIMES / (now() - start);
+        best = rate > best ? rate : best;
+    }
+    (void)sink;
+    return best;
+}
+
+static double best_bytes(float *block, int64_t floats, int64_t times) {
+    double best = 0;
+    for (int run = 0; run < 5; run++) {
+        double start = now();
+        add_arrays(block, block + floats, block + 2 * floats, floats, times);
+        double rate = 12.0 * (double)floats * (double)times / (now() - start);
+        best = rate > best ? rate : best;
+    }
+    return best;
+}
+
+static bool measure(int vector_floats, PlanRates *out) {
+    float *block = aligned_alloc(64, (size_t)3 * MEMORY_FLOATS * sizeof *block);
+    if (!block) return false;
+    memset(block, 0, (size_t)3 * MEMORY_FLOATS * sizeof *block);
+    out->flops = best_flops(vector_floats);
+    out->cache_bytes = best_bytes(block, CACHE_FLOATS, 20);
+    out->memory_bytes = best_bytes(block, MEMORY_FLOATS, 1);
+    free(block);
+    return true;
+}
+
+/* ---- keeping ---- */
+
+/* The file, its folder made if need be; NULL if there is no place for it. */
+static const char *cache_file(Arena *a, const EmitTarget *t) {
+    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (!base || *base != '/') {
+        if (!home || *home != '/') return NULL;
+        base = arena_printf(a, "%s/.cache", home);
+    }
+    const char *folder = arena_printf(a, "%s/ctrc", base);
+    if (mkdir(base, 0777) != 0 && errno != EEXIST) return NULL;
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST) return NULL;
+    return arena_printf(a, "%s/rates-%s-%d.json", folder, t->cpu, t->pass.vector_floats);
+}
+
+static bool read_rates(const char *path, PlanRates *out) {
+    json_t *j = json_load_file(path, 0, NULL);
+    bool ok = j && json_unpack(j, "{s:F, s:F, s:F}", "flops", &out->flops, "cache_bytes", &out->cache_bytes,
+                               "memory_bytes", &out->memory_bytes) == 0;
+    json_decref(j);
+    return ok && out->flops > 0 && out->cache_bytes > 0 && out->memory_bytes > 0;
+}
+
+/* Whole or not at all: another ctrc may read it at this moment. */
+static bool write_rates(Arena *a, const char *path, const PlanRates *r) {
+    char *temporary = arena_printf(a, "%s.XXXXXX", path);
+    int fd = mkstemp(temporary);
+    if (fd < 0) return false;
+    json_t *j = json_pack("{s:f, s:f, s:f}", "flops", r->flops, "cache_bytes", r->cache_bytes, "memory_bytes",
+                          r->memory_bytes);
+    bool ok = j && json_dumpfd(j, fd, JSON_INDENT(2)) == 0;
+    json_decref(j);
+    ok = close(fd) == 0 && ok && rename(temporary, path) == 0;
+    if (!ok) unlink(temporary);
+    return ok;
+}
+
+PlanRates plan_rates(Arena *a, const EmitTarget *t, const char *march) {
+    PlanRates r;
+    const char *path = strcmp(march, "native") ? NULL : cache_file(a, t);
+    if (!path) return given(t->pass.vector_floats);
+    if (!read_rates(path, &r) &&
+        (!measure(t->pass.vector_floats, &r) || !write_rates(a, path, &r) || !read_rates(path, &r)))
+        return given(t->pass.vector_floats);
+    r.source = arena_printf(a, "measured on this %s, kept in %s", t->cpu, path);
+    return r;
+}
+
+/* ---- prediction ---- */
+
+/* Shares of the multiply-add rate that kernels reach: products as measured in README.md; loops do an
+ * operation at a time, and few of theirs are multiply-adds. */
+static double share(const char *kernel) {
+    if (!strcmp(kernel, "tile")) return 0.8;
+    if (!strcmp(kernel, "library")) return 0.65;
+    return 0.25;
+}
+
+double plan_seconds(const PlanRates *r, const PassTarget *t, const IrNode *n, PlanWork w) {
+    const char *why;
+    double compute = w.flops / (r->flops * share(plan_kernel(t, n, &why)));
+    double move = w.bytes / (w.bytes <= (double)t->l2_bytes ? r->cache_bytes : r->memory_bytes);
+    return compute > move ? compute : move;
+}

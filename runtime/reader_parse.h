@@ -1,0 +1,80 @@
+/* A parsing thread's state, shared by the three files that turn text into rows: values (reader_value.c),
+ * fields and libsvm's pairs (reader_fields.c), rows (reader_parse.c). The first mistake of a row is put into
+ * RtParser.error by whoever meets it; everyone above returns false. */
+#ifndef CTRC_RUNTIME_READER_PARSE_H
+#define CTRC_RUNTIME_READER_PARSE_H
+#include "runtime/reader_internal.h"
+
+/* A column and its present values. */
+typedef struct {
+    const RtColumn *c;
+    RtValues *v; /* in RtParser.values */
+    uint32_t cap;
+    uint32_t total;  /* list: elements in the field, also those beyond `max` */
+    uint32_t max;    /* kept; UINT32_MAX: no limit */
+    bool text;       /* the bytes are wanted beside the number */
+    bool indexed;    /* the list separator is in the index */
+    bool keep_empty; /* an empty string in a list holds its place */
+    const char *at;  /* where the field begins, for messages */
+    RtText default_text;
+    float default_real;
+    int64_t default_whole;
+    char default_room[32];
+    size_t positive_len, negative_len;
+} RtField;
+
+typedef struct {
+    char *text;
+    size_t cap;
+} RtPiece;
+struct RtParser {
+    const RtPlan *p;
+    const RtFiles *files;
+    RtBadRows bad;
+    RtIndex index[RT_SIDES];
+    RtField *column;  /* [column] */
+    RtValues *values; /* [column] as features see them */
+    int *list;        /* list columns that are on */
+    int n_lists;
+    int *axis_first; /* [axis] the first list column seen of it in this row, -1 */
+    RtFeatureState features;
+    RtPiece *pieces; /* texts of this row that don't stand in the block as such */
+    size_t n_pieces, cap_pieces, piece, n_room;
+    const char *row[RT_SIDES]; /* the present row of each side, for messages */
+    uint64_t line[RT_SIDES];
+    const RtBlock *block;
+    int side;    /* being parsed */
+    bool quoted; /* the row has a quoted field, so it may span lines */
+    RtMessage error;
+};
+
+/* ---- values (reader_value.c) ---- */
+
+/* Sets the error: file:line:col of a byte of the present row. Gives 0, for `return`. */
+int rt_row_fail(RtParser *p, int side, const char *at, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* "expected … for column …, found …". at: the value, or any place if it doesn't stand in the row as such. */
+int rt_value_fail(RtParser *p, const RtField *k, const char *at, const char *found, size_t bytes,
+                  const char *expected);
+/* Text for this row alone, in pieces that never move. */
+char *rt_row_room(RtParser *p, size_t bytes);
+/* One value: a field's, or a list element's. */
+bool rt_value_put(RtParser *p, RtField *k, const char *at, size_t bytes);
+
+/* Whether the text is a value as it stands: nothing to trim, not empty, not one of the missing texts. */
+static inline bool rt_is_plain(const RtPlan *p, const char *at, size_t bytes) {
+    return bytes && !(p->odd[(uint8_t)at[0]] | (p->odd[(uint8_t)at[bytes - 1]] & RT_BLANK));
+}
+
+static inline void rt_trim(const RtPlan *p, const char **at, size_t *bytes) {
+    while (*bytes && p->odd[(uint8_t)(*at)[0]] & RT_BLANK) ++*at, --*bytes;
+    while (*bytes && p->odd[(uint8_t)(*at)[*bytes - 1]] & RT_BLANK) --*bytes;
+}
+
+/* ---- fields (reader_fields.c) ---- */
+
+/* The present row's fields to values. *row_end: one past its line end; set only if all went well. */
+bool rt_fields_parse(RtParser *p, int side, const RtLayout *l, const char **row_end);
+bool rt_pairs_parse(RtParser *p, const RtLayout *l, const char **row_end); /* libsvm, libffm */
+
+#endif

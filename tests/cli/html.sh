@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# --emit=html in a browser: html_checks.js, added to a copy of the page, drives slider, mouse, keys and tables and
+# says in the title what came of it. Then the same with a page that is broken on purpose: each must be noticed.
+. "$(dirname "$0")/common.sh.inc"
+
+# ---- without a browser ----
+expect 0 "$ctrc" "$source_dir/models/deepfm.ctr" --emit=html -o deepfm.html; quiet; silent
+expect 0 "$ctrc" "$source_dir/models/deepfm.ctr" --emit=html; quiet; same out deepfm.html
+[ "$(grep -c '<script' deepfm.html)" = 2 ] || fail "expected two script elements"
+expect 0 "$ctrc" "$source_dir/models/adult.ctr" --emit=ir -o adult.ir
+expect 0 "$ctrc" adult.ir --emit=html -o from_ir.html; quiet
+for f in deepfm.html from_ir.html; do
+  # addresses in what the browser reads, the data aside; a namespace is a name
+  sed '/<script type="application\/json"/d' $f | grep -oE '[a-z]+://[^ "'"'"'`]*' | grep -v '^http://www.w3.org/2000/svg$' > found
+  [ ! -s found ] || { fail "$f names addresses:"; cat found; }
+done
+
+browser=
+for b in chromium chromium-browser google-chrome chrome; do has $b && { browser=$b; break; }; done
+if [ -z "$browser" ]; then
+  [ $bad = 0 ] || exit 1
+  echo "skipped: no chromium at hand; the page was only checked without one"; exit 77
+fi
+
+# ---- a large one: more lines than any of the models' training graphs ----
+awk 'BEGIN {
+  print "model large\ninput csv() {\n  y label"
+  for (i = 0; i < 60; i++) print "  c" i " string"
+  print "}"
+  for (i = 0; i < 60; i++) printf "e%d = embed(hash(c%d, 1000), table(1000, 16))\nm%d = mlp(e%d * %d, [32, 16, 8], norm = batchnorm)\n", i, i, i, i, i + 1
+  printf "z = concat("; for (i = 0; i < 60; i++) printf "%sm%d", i ? ", " : "", i
+  print ") |> mlp([64, 32], norm = batchnorm) |> dense(1)\npredict p = sigmoid(z)\nloss bce_logits(z, y)\noptimizer adam(lr = 0.1)\ntrain(batch = 64, epochs = 1)"
+}' > large.ctr
+expect 0 "$ctrc" large.ctr --emit=html -o large.html; quiet
+for v in uid mid cat; do printf 'default\na\nb\n' > ${v}_voc.txt; done
+expect 0 "$ctrc" "$source_dir/models/din.ctr" -D logs=. --emit=html -o din.html; quiet
+
+# title PAGE WIDTH: what a page's script leaves there
+title() {
+  HOME=$work timeout 120 $browser --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$work/profile" \
+    --window-size="$2",900 --dump-dom "file://$work/$1" < /dev/null 2> browser.log | grep -oE '<title>[^<]*' | head -n 1 | cut -c8-
+}
+drive() {
+  { cat "$1"; echo '<script>'; cat "$source_dir/tests/cli/html_checks.js"; echo '</script>'; } > driven.html
+  title driven.html "$2"
+}
+# A browser that can't even start is no fault of the page's.
+printf '<title>none</title><script>document.title = "starts"</script>' > start.html
+if [ "$(title start.html 1280)" != starts ]; then
+  tail -n 3 browser.log
+  [ $bad = 0 ] || exit 1
+  echo "skipped: $browser doesn't start here; the page was only checked without it"; exit 77
+fi
+
+for run in deepfm:1280 deepfm:800 din:1280 large:1280; do
+  got=$(drive "${run%:*}.html" "${run#*:}")
+  case "$got" in PASSED*) echo "${run%:*}: $got" ;; *) fail "${run%:*} at ${run#*:} px: ${got:-no title}" ;; esac
+done
+ready=$(echo "$got" | sed -n 's/.*ready after \([0-9]*\) ms.*/\1/p')
+[ "${ready:-99999}" -lt 10000 ] || fail "the large page is ready after ${ready:-?} ms"
+
+# ---- a broken page is noticed ----
+broken() { # WHAT SED
+  sed "$2" din.html > broken.html
+  ! cmp -s din.html broken.html || { fail "nothing to break: $1"; return; }
+  case "$(drive broken.html 1280)" in FAILED*) ;; *) fail "a page that $1 passes" ;; esac
+}
+broken "sorts the wrong way" 's/const sign = this.down ? -1 : 1/const sign = 1/'
+broken "misses ancestors" 's/^    for (const x of inputsOf(next)) {/    for (const x of inputsOf(next).slice(1)) {/'
+broken "marks the column beside" 's/Math.min(col - 1, text.length)/Math.min(col, text.length)/'
+broken "takes changed lines for equal ones" 's/const old = pairs.get(line);$/const old = pairs.get(line) || line;/'
+broken "drops a character of the text" 's/parent.append(text.slice(at));/parent.append(text.slice(at + 1));/'
+broken "has deaf keys" 's/ArrowRight: 1/ArrowRight: 0/'
+
+[ $bad = 0 ] && echo "the page does what it should in $browser"
+exit $bad
