@@ -92,6 +92,7 @@ static Val make_kernel(Emit *e, const IrNode *n) {
  * hands over to the second when the step asks for it. */
 
 typedef struct {
+    Val step; /* what kernels get: the step, or this thread's copy of it for a micro-batch */
     Val thread, threads, scratch; /* i64, i64, this thread's */
     Val rows_lo, rows_hi;         /* this thread's rows */
     const Val *kernel;            /* by number in the body */
@@ -148,7 +149,7 @@ static void run_node(Emit *e, const Driver *d, const IrNode *n, Val kernel, int 
     Val zero = emit_i64(e, 0), thread = d->thread, count;
     switch (n->plan.domain) {
     case DOM_ROWS:
-        LLVMBuildCall2(e->b, kernel_type(e), kernel, (Val[]){e->step, d->rows_lo, d->rows_hi, d->scratch}, 4,
+        LLVMBuildCall2(e->b, kernel_type(e), kernel, (Val[]){d->step, d->rows_lo, d->rows_hi, d->scratch}, 4,
                        "");
         return;
     case DOM_UNIQ:
@@ -159,7 +160,7 @@ static void run_node(Emit *e, const Driver *d, const IrNode *n, Val kernel, int 
     default: {
         EmitIf first = on_first_thread(e, d);
         LLVMBuildCall2(e->b, kernel_type(e), kernel,
-                       (Val[]){e->step, zero, emit_i64(e, emit_tiles(e, n)), d->scratch}, 4, "");
+                       (Val[]){d->step, zero, emit_i64(e, emit_tiles(e, n)), d->scratch}, 4, "");
         emit_fi(e, &first);
         return;
     }
@@ -167,17 +168,18 @@ static void run_node(Emit *e, const Driver *d, const IrNode *n, Val kernel, int 
     if (turn) thread = LLVMBuildURem(e->b, emit_add(e, thread, emit_i64(e, turn)), d->threads, "");
     Val f = run_share(e), block = emit_i64(e, n->plan.block > 0 ? n->plan.block : 1);
     LLVMBuildCall2(e->b, LLVMGlobalGetValueType(f), f,
-                   (Val[]){e->step, kernel, d->scratch, thread, d->threads, count, block}, 7, "");
+                   (Val[]){d->step, kernel, d->scratch, thread, d->threads, count, block}, 7, "");
 }
 
-/* void check(step, thread, threads, op, live, axis, region, offset, elements): when all threads have made a
- * value, the first looks at it. One function for all values, which finds each by its plan. */
+/* void check(step, thread, threads, op, live, axis, region, offset, elements, whole): when all threads have
+ * made a value, the first looks at it, of rows at those that the step (or copy for a micro-batch) is about;
+ * `whole`: the place holds all rows. One function for all values, which finds each by its plan. */
 static Val check_function(Emit *e) {
-    LLVMTypeRef args[] = {e->ptr, e->i32, e->i32, e->i32, e->i64, e->i64, e->i64, e->i64, e->i64};
-    Val f, p[9], base = NULL, count = NULL;
+    LLVMTypeRef args[] = {e->ptr, e->i32, e->i32, e->i32, e->i64, e->i64, e->i64, e->i64, e->i64, e->i64};
+    Val f, p[10], base = NULL, count = NULL;
     EmitFn outer;
-    if (!emit_shared_open(e, "check", args, 9, &f, &outer)) return f;
-    for (unsigned i = 0; i < 9; i++) p[i] = LLVMGetParam(f, i);
+    if (!emit_shared_open(e, "check", args, 10, &f, &outer)) return f;
+    for (unsigned i = 0; i < 10; i++) p[i] = LLVMGetParam(f, i);
     base = emit_var(e, e->ptr), count = emit_var(e, e->i64);
     barrier(e);
     EmitIf first = emit_if(e, emit_icmp(e, LLVMIntEQ, p[1], emit_i32(e, 0)));
@@ -195,13 +197,19 @@ static Val check_function(Emit *e) {
                  emit_at_bytes(e, emit_load_elem(e, e->ptr, emit_step(e, grown[i].arena), p[5]), bytes));
         emit_fi(e, &here);
     }
-    Val rows = emit_to_i64(e, emit_step(e, STEP_rows)), all = emit_i64(e, 1);
+    Val from = emit_var(e, e->i64), lo = emit_to_i64(e, emit_step(e, STEP_row_lo)),
+        hi = emit_to_i64(e, emit_step(e, STEP_row_hi)), zero = emit_i64(e, 0), one = emit_i64(e, 1);
     Val per_row = emit_icmp(e, LLVMIntEQ, p[4], emit_i64(e, LIVE_ROW));
-    emit_set(e, count, emit_select(e, per_row, rows, all));
+    emit_set(e, count, emit_select(e, per_row, emit_sub(e, hi, lo), one));
+    emit_set(e, from, emit_select(e, per_row, lo, zero));
     EmitIf pos = emit_if(e, emit_icmp(e, LLVMIntEQ, p[4], emit_i64(e, LIVE_POS)));
     Val offsets = emit_load_elem(e, e->ptr, emit_step(e, STEP_offsets), p[5]);
-    emit_set(e, count, emit_to_i64(e, emit_load_elem(e, e->i32, offsets, rows)));
+    emit_set(e, from, emit_to_i64(e, emit_load_elem(e, e->i32, offsets, lo)));
+    emit_set(e, count,
+             emit_sub(e, emit_to_i64(e, emit_load_elem(e, e->i32, offsets, hi)), emit_get(e, from)));
     emit_fi(e, &pos);
+    Val skipped = emit_mul(e, emit_mul(e, emit_get(e, from), p[8]), p[9]);
+    emit_set(e, base, emit_at(e, emit_get(e, base), skipped));
     EmitIf uniq = emit_if(e, emit_icmp(e, LLVMIntEQ, p[4], emit_i64(e, LIVE_UNIQ)));
     Val table = LLVMBuildInBoundsGEP2(e->b, e->t_table, emit_step(e, STEP_tables), &p[5], 1, "");
     emit_set(e, count,
@@ -215,10 +223,12 @@ static Val check_function(Emit *e) {
     return f;
 }
 
-static void check(Emit *e, const IrNode *n) {
-    if (n->type.elem != TY_F32) return;
+static void check(Emit *e, const Driver *d, const IrNode *n) {
+    if (n->type.elem != TY_F32 ||
+        (n->type.rank == 3 && ir_ops[n->op].cls == CLASS_NORM && n->type.live == LIVE_STEP))
+        return; /* the latter grow by blocks, and what they hold goes into values that are looked at */
     Val f = check_function(e);
-    Val args[] = {e->step,
+    Val args[] = {d->step,
                   LLVMGetParam(e->fn, 1),
                   LLVMGetParam(e->fn, 2),
                   emit_i32(e, n->id),
@@ -226,8 +236,9 @@ static void check(Emit *e, const IrNode *n) {
                   emit_i64(e, n->type.axis),
                   emit_i64(e, n->plan.region),
                   emit_i64(e, n->plan.offset),
-                  emit_i64(e, ir_type_size(n->type))};
-    emit_shared_call(e, f, args, 9);
+                  emit_i64(e, ir_type_size(n->type)),
+                  emit_i64(e, !n->plan.per_block)};
+    emit_shared_call(e, f, args, 10);
 }
 
 /* One thread hands over the loss; after a barrier all see whether to stop. */
@@ -266,7 +277,7 @@ static void run_phase(Emit *e, const Driver *d, int phase, bool last) {
             continue;
         }
         run_node(e, d, n, d->kernel[i], n->plan.domain == DOM_TILES ? turn++ : 0);
-        if (d->checked) check(e, n);
+        if (d->checked) check(e, d, n);
     }
     if (any && !last) barrier(e);
     /* loaded now: the first thread may just have set it */
@@ -283,11 +294,37 @@ static int64_t row_block(const IrFunc *f) {
     return block;
 }
 
+/* The thread's copy of the step, and its rows, for micro-batch m of n: rows m*rows/n to (m+1)*rows/n. */
+static void enter_block(Emit *e, Driver *d, Val m, Val blocks, Val rows) {
+    Val lo = emit_udiv(e, emit_mul(e, rows, m), blocks), hi = emit_add(e, m, emit_i64(e, 1));
+    hi = emit_udiv(e, emit_mul(e, rows, hi), blocks);
+    static const int field[] = {STEP_row_lo, STEP_row_hi, STEP_block};
+    Val value[] = {lo, hi, m};
+    for (int i = 0; i < 3; i++)
+        LLVMBuildStore(e->b, LLVMBuildTrunc(e->b, value[i], e->i32, ""),
+                       LLVMBuildStructGEP2(e->b, e->t_step, d->step, (unsigned)field[i], ""));
+    share(e, d->thread, d->threads, emit_sub(e, hi, lo), emit_i64(e, row_block(e->f)), &d->rows_lo,
+          &d->rows_hi);
+    d->rows_lo = emit_add(e, d->rows_lo, lo), d->rows_hi = emit_add(e, d->rows_hi, lo);
+}
+
+/* Phases loop_first to loop_last for one micro-batch after the other. A barrier ends each phase, the last
+ * too: the next block's first phase writes where this block's values stand. */
+static void run_blocks(Emit *e, const Driver *whole, Val rows) {
+    Driver d = *whole;
+    d.step = emit_var(e, e->t_step);
+    LLVMBuildStore(e->b, emit_load(e, e->t_step, e->step), d.step);
+    EmitLoop m = emit_for(e, emit_i64(e, 0), emit_i64(e, e->f->blocks), 1);
+    enter_block(e, &d, m.i, emit_i64(e, e->f->blocks), rows);
+    for (int phase = e->f->loop_first; phase <= e->f->loop_last; phase++) run_phase(e, &d, phase, false);
+    emit_end(e, &m);
+}
+
 static Val make_driver(Emit *e, const char *name, const Val *kernels, Val checked) {
     LLVMTypeRef args[] = {e->ptr, e->i32, e->i32};
     EmitFn outer = emit_fn_open(e, name, args, 3);
     Val f = e->fn, p[] = {e->step, LLVMGetParam(f, 1), LLVMGetParam(f, 2)};
-    Driver d = {.kernel = kernels, .checked = !checked};
+    Driver d = {.step = e->step, .kernel = kernels, .checked = !checked};
     if (checked) {
         EmitIf asked = emit_if(e, emit_icmp(e, LLVMIntNE, emit_step(e, STEP_check), emit_i32(e, 0)));
         LLVMBuildCall2(e->b, LLVMGlobalGetValueType(checked), checked, p, 3, "");
@@ -300,7 +337,14 @@ static Val make_driver(Emit *e, const char *name, const Val *kernels, Val checke
     Val rows = emit_to_i64(e, emit_step(e, STEP_rows));
     share(e, d.thread, d.threads, rows, emit_i64(e, row_block(e->f)), &d.rows_lo, &d.rows_hi);
     int last = last_phase(e->f);
-    for (int phase = 0; phase <= last; phase++) run_phase(e, &d, phase, phase == last);
+    for (int phase = 0; phase <= last; phase++) {
+        if (e->f->blocks && phase == e->f->loop_first) {
+            run_blocks(e, &d, rows);
+            phase = e->f->loop_last;
+        } else {
+            run_phase(e, &d, phase, phase == last);
+        }
+    }
     emit_fn_close(e, &outer);
     return f;
 }

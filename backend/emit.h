@@ -137,8 +137,14 @@ Val emit_offsets(Emit *e, int axis);                               /* u32 * */
 Val emit_offset(Emit *e, int axis, Val row);                       /* i64: positions before the row */
 /* The units of a type that the kernel's lo..hi covers: rows, positions, unique rows; 0..1 for a step. */
 void emit_units(Emit *e, IrType t, Val *lo, Val *hi);
-/* How many units of a type there are in the whole step. */
+/* How many units of a type there are in the whole step; of rows and positions, in a function that is run by blocks,
+ * those of the present block, and which is the first of them. */
 Val emit_unit_count(Emit *e, IrType t);
+Val emit_first_unit(Emit *e, IrType t);
+Val emit_first_of(Emit *e, const IrNode *n); /* address of that unit's value */
+/* In a function that is run by blocks: whether sums over rows hold those of earlier blocks (i1); else NULL. */
+Val emit_more(Emit *e);
+Val emit_grown(Emit *e, Val v, Val at); /* v, with what stands at `at` if there is more */
 
 /* ---- emit_nest.c: loops over elements ---- */
 enum { NEST_DIMS = IR_MAX_RANK + 2, NEST_REFS = 64 };
@@ -199,6 +205,7 @@ Val emit_erf(Emit *e, Val x);
 Val emit_softplus(Emit *e, Val x);
 Val emit_sqrt(Emit *e, Val x);
 Val emit_abs(Emit *e, Val x);
+Val emit_round_bf16(Emit *e, Val x); /* to nearest, ties to even; NaN as it is */
 
 /* ---- emit_ew.c ---- */
 typedef Val (*EmitLeaf)(Emit *e, const IrNode *n, int w, void *user);
@@ -250,6 +257,7 @@ int64_t emit_gemm_scratch(const PassTarget *t, int64_t n, int64_t k);
 typedef struct {
     int64_t k, n;
     Val x, g, c, rows;
+    Val more; /* i1: the sum is added to what C holds; NULL: never */
     const EmitEpilogue *epilogue;
 } EmitGradW;
 int64_t emit_grad_w_tiles(const PassTarget *t, int64_t k, int64_t n);

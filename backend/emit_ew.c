@@ -27,6 +27,7 @@ EW1(TANH, emit_tanh(e, x[0]))
 EW1(SOFTPLUS, emit_softplus(e, x[0]))
 EW1(ERF, emit_erf(e, x[0]))
 EW1(STOPGRAD, x[0])
+EW1(BF16, emit_round_bf16(e, x[0]))
 
 /* a where a `p` b holds, else b: with NaN on either side, b */
 static Val choose(Emit *e, LLVMRealPredicate p, Val a, Val b) {

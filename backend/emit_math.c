@@ -34,6 +34,15 @@ static Val copysign_of(Emit *e, Val size, Val sign) {
     return emit_intrinsic(e, "llvm.copysign", (Val[]){size, sign}, 2);
 }
 
+/* Half of the last kept bit's worth is added, less a little where that bit is even, and the rest cut off. */
+Val emit_round_bf16(Emit *e, Val x) {
+    Val bits = to_bits(e, x), sixteen = emit_int_like(e, x, 16);
+    Val odd = LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, bits, sixteen, ""), emit_int_like(e, x, 1), "");
+    Val up = emit_add(e, emit_add(e, bits, emit_int_like(e, x, 0x7fff)), odd);
+    Val cut = LLVMBuildShl(e->b, LLVMBuildLShr(e->b, up, sixteen, ""), sixteen, "");
+    return emit_select(e, emit_fcmp(e, LLVMRealUNO, x, x), x, from_bits(e, cut, x));
+}
+
 /* 2^n as float, n in -126..127 */
 static Val power_of_two(Emit *e, Val n, Val like) {
     Val biased = emit_add(e, n, emit_int_like(e, like, 127));

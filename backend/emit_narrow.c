@@ -91,8 +91,12 @@ static void grad_group(Emit *e, Val col, const EmitGroup *p, void *user) {
             for (int lane = 0; lane < p->w[i]; lane++) {
                 Val v = emit_take(e, emit_get(e, sum[j][i]), lane, 1);
                 Val row = emit_add(e, col, emit_i64(e, p->first[i] + lane));
+                Val to = emit_at_const(e, emit_at(e, g->c, emit_scale(e, row, g->n)), j);
+                if (g->more)
+                    v = emit_fadd(e, emit_select(e, g->more, emit_load_vec(e, to, 1), emit_const(e, 1, 0)),
+                                  v);
                 if (g->epilogue) v = finish(e, g->epilogue, v, row, j);
-                emit_store(e, v, emit_at_const(e, emit_at(e, g->c, emit_scale(e, row, g->n)), j));
+                emit_store(e, v, to);
             }
 }
 

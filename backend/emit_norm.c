@@ -14,13 +14,22 @@ enum { CHAINS = 4 }; /* partial sums side by side, as in emit_reduce.c */
 typedef struct {
     IrType t, tg; /* of x, and of a gradient that may live less often */
     int64_t k;
-    Val x, g, rows; /* rows: of channels */
+    Val x, g, rows;            /* rows: of channels */
+    Val first_row, batch_rows; /* of the step or block */
     Val stats, out;
     double eps;
 } Columns;
 
+/* Where a block's two numbers a channel begin; all rows are one block, unless there are micro-batches. */
+static Val of_block(Emit *e, const IrNode *n) {
+    Val base = emit_base(e, n);
+    if (n->type.rank != 3) return base;
+    Val block = emit_to_i64(e, emit_step(e, STEP_block));
+    return emit_at(e, base, emit_scale(e, block, 2 * ir_type_width(n->type)));
+}
+
 static Columns columns_of(Emit *e, const IrNode *n) {
-    Columns c = {.t = n->in[0]->type, .x = emit_base(e, n->in[0]), .out = emit_base(e, n)};
+    Columns c = {.t = n->in[0]->type, .x = emit_first_of(e, n->in[0])};
     c.k = ir_type_width(c.t);
     c.rows = emit_scale(e, emit_unit_count(e, c.t), ir_type_size(c.t) / c.k);
     return c;
@@ -69,6 +78,7 @@ static void stats_group(Emit *e, Val col, const EmitGroup *g, void *user) {
 
 void emit_BNSTATS(Emit *e, const IrNode *n) {
     Columns c = columns_of(e, n);
+    c.out = of_block(e, n);
     emit_columns(e, c.k, e->lo, e->hi, stats_group, &c);
 }
 
@@ -90,7 +100,7 @@ static void grad_group(Emit *e, Val col, const EmitGroup *p, void *user) {
         emit_set(e, dot[i], emit_const(e, p->w[i], 0));
         mean[i] = emit_load_vec(e, emit_at_const(e, emit_at(e, c->stats, col), p->first[i]), p->w[i]);
     }
-    EmitLoop row = emit_for(e, zero, emit_to_i64(e, emit_step(e, STEP_rows)), 1);
+    EmitLoop row = emit_for(e, c->first_row, emit_add(e, c->first_row, c->batch_rows), 1);
     Val next = emit_add(e, row.i, one);
     EmitLoop unit = emit_for(e, pos ? emit_offset(e, c->t.axis, row.i) : row.i,
                              pos ? emit_offset(e, c->t.axis, next) : next, 1);
@@ -120,8 +130,11 @@ static void grad_group(Emit *e, Val col, const EmitGroup *p, void *user) {
 
 void emit_BNGSUMS(Emit *e, const IrNode *n) {
     Columns c = columns_of(e, n);
+    IrType row = {.live = LIVE_ROW};
+    c.x = emit_base(e, n->in[0]), c.out = of_block(e, n);
+    c.first_row = emit_first_unit(e, row), c.batch_rows = emit_unit_count(e, row);
     c.eps = ir_attr_f(n, "eps");
-    c.stats = emit_base(e, n->in[1]);
+    c.stats = of_block(e, n->in[1]);
     c.g = emit_base(e, n->in[2]), c.tg = n->in[2]->type;
     emit_columns(e, c.k, e->lo, e->hi, grad_group, &c);
 }
@@ -166,7 +179,7 @@ static EmitNest by_channels(Emit *e, const IrNode *n, int64_t k,
     EmitNest f = {.n = 1, .dim = {k}, .n_ref = 3, .body = body, .user = c};
     f.ref[0] = (NestRef){.base = e->scratch, .stride = {1}};
     f.ref[1] = (NestRef){.base = emit_base(e, n->in[GAMMA]), .stride = {1}};
-    f.ref[2] = (NestRef){.base = emit_at_const(e, emit_base(e, n->in[STATS]), k), .stride = {1}};
+    f.ref[2] = (NestRef){.base = emit_at_const(e, of_block(e, n->in[STATS]), k), .stride = {1}};
     return f;
 }
 
@@ -184,7 +197,7 @@ void emit_BNNORM(Emit *e, const IrNode *n) {
     emit_nest(e, &first);
     EmitNest nest = nest_like(e, n);
     nest.body = norm_body;
-    nest.ref[nest.n_ref++] = by_channel(emit_base(e, n->in[STATS]), rank);
+    nest.ref[nest.n_ref++] = by_channel(of_block(e, n->in[STATS]), rank);
     nest.ref[nest.n_ref++] = by_channel(e->scratch, rank);
     nest.ref[nest.n_ref++] = by_channel(emit_base(e, n->in[LAST]), rank);
     emit_nest_units(e, &nest, n->type);
@@ -213,7 +226,7 @@ void emit_BNGRAD(Emit *e, const IrNode *n) {
     Columns all = columns_of(e, n);
     Channel c = {ir_attr_f(n, "eps"), count_of(e, all.rows)};
     EmitNest first = by_channels(e, n, k, grad_factors_body, &c);
-    Val sums = emit_base(e, n->in[LAST]);
+    Val sums = of_block(e, n->in[LAST]);
     Val base[] = {sums, emit_at_const(e, sums, k), emit_at_const(e, e->scratch, row),
                   emit_at_const(e, e->scratch, 2 * row)};
     for (int i = 0; i < 4; i++) first.ref[first.n_ref++] = (NestRef){.base = base[i], .stride = {1}};
@@ -221,7 +234,7 @@ void emit_BNGRAD(Emit *e, const IrNode *n) {
     EmitNest nest = nest_like(e, n);
     nest.body = grad_body;
     nest.ref[nest.n_ref++] = emit_ref(e, n->in[LAST + 1], n->type);
-    nest.ref[nest.n_ref++] = by_channel(emit_base(e, n->in[STATS]), rank);
+    nest.ref[nest.n_ref++] = by_channel(of_block(e, n->in[STATS]), rank);
     for (int i = 0; i < 3; i++)
         nest.ref[nest.n_ref++] = by_channel(emit_at_const(e, e->scratch, i * row), rank);
     emit_nest_units(e, &nest, n->type);

@@ -32,15 +32,8 @@ static Val input(Emit *e, const IrNode *n) {
     return emit_step_elem(e, STEP_inputs, k);
 }
 
-Val emit_base(Emit *e, const IrNode *n) {
-    if (n->op == OP_ARG && e->region) n = e->region->in[ir_attr_i(n, "index")];
-    if (backend_is_reader(n)) return input(e, n);
-    switch (n->op) {
-    case OP_CONST: return emit_CONST(e, n);
-    case OP_WEIGHT: return emit_WEIGHT(e, n);
-    case OP_INVROWS: return emit_INVROWS(e, n);
-    default: break;
-    }
+/* The plan's place, where the first of the rows (positions) stands that it has room for. */
+static Val planned(Emit *e, const IrNode *n) {
     switch (n->plan.region) {
     case REGION_FIXED: {
         Val base = emit_step(e, STEP_fixed);
@@ -55,6 +48,26 @@ Val emit_base(Emit *e, const IrNode *n) {
         diag_error(e->p->diag, n->span, NULL, "internal: %s has no place in memory", ir_ops[n->op].text);
         return LLVMConstNull(e->ptr);
     }
+}
+
+/* Kernels count rows within the step. A place for one micro-batch at a time begins with that block's first
+ * row, so row 0 would stand before it. */
+static Val as_of_row_zero(Emit *e, Val first, IrType t) {
+    Val back = LLVMBuildNeg(e->b, emit_scale(e, emit_first_unit(e, t), 4 * ir_type_size(t)), "");
+    return LLVMBuildGEP2(e->b, e->i8, first, &back, 1, ""); /* not `inbounds`: it may lie before the arena */
+}
+
+Val emit_base(Emit *e, const IrNode *n) {
+    if (n->op == OP_ARG && e->region) n = e->region->in[ir_attr_i(n, "index")];
+    if (backend_is_reader(n)) return input(e, n);
+    switch (n->op) {
+    case OP_CONST: return emit_CONST(e, n);
+    case OP_WEIGHT: return emit_WEIGHT(e, n);
+    case OP_INVROWS: return emit_INVROWS(e, n);
+    default: break;
+    }
+    Val at = planned(e, n);
+    return n->plan.per_block ? as_of_row_zero(e, at, n->type) : at;
 }
 
 Val emit_offsets(Emit *e, int axis) { return emit_step_elem(e, STEP_offsets, axis); }
@@ -75,13 +88,40 @@ void emit_units(Emit *e, IrType t, Val *lo, Val *hi) {
     }
 }
 
+static bool by_blocks(const Emit *e) { return e->f && e->f->blocks; }
+
+Val emit_first_unit(Emit *e, IrType t) {
+    if (!by_blocks(e) || (t.live != LIVE_ROW && t.live != LIVE_POS)) return emit_i64(e, 0);
+    Val row = emit_to_i64(e, emit_step(e, STEP_row_lo));
+    return t.live == LIVE_ROW ? row : emit_offset(e, t.axis, row);
+}
+
 Val emit_unit_count(Emit *e, IrType t) {
+    Val rows = emit_to_i64(e, emit_step(e, by_blocks(e) ? STEP_row_hi : STEP_rows));
     switch (t.live) {
-    case LIVE_ROW: return emit_to_i64(e, emit_step(e, STEP_rows));
+    case LIVE_ROW: return emit_sub(e, rows, emit_first_unit(e, t));
     case LIVE_UNIQ: return emit_to_i64(e, emit_table(e, t.axis, TABLE_n));
-    case LIVE_POS: return emit_offset(e, t.axis, emit_to_i64(e, emit_step(e, STEP_rows)));
+    case LIVE_POS: return emit_sub(e, emit_offset(e, t.axis, rows), emit_first_unit(e, t));
     default: return emit_i64(e, 1);
     }
+}
+
+Val emit_first_of(Emit *e, const IrNode *n) {
+    Val base = emit_base(e, n);
+    IrType t = n->type;
+    return by_blocks(e) ? emit_at(e, base, emit_scale(e, emit_first_unit(e, t), ir_type_size(t))) : base;
+}
+
+Val emit_more(Emit *e) {
+    if (!by_blocks(e)) return NULL;
+    return emit_icmp(e, LLVMIntNE, emit_step(e, STEP_row_lo), emit_i32(e, 0));
+}
+
+Val emit_grown(Emit *e, Val v, Val at) {
+    Val more = emit_more(e);
+    if (!more) return v;
+    int w = emit_lanes(v);
+    return emit_fadd(e, emit_select(e, more, emit_load_vec(e, at, w), emit_const(e, w, 0)), v);
 }
 
 /* ---- sources ---- */

@@ -364,7 +364,7 @@ static void library_grad(Emit *e, const EmitGradW *g) {
                   emit_i64(e, g->n),
                   emit_at(e, g->c, emit_scale(e, row, g->n)),
                   emit_i64(e, g->n),
-                  emit_i32(e, 0)};
+                  g->more ? LLVMBuildZExt(e->b, g->more, e->i32, "") : emit_i32(e, 0)};
     emit_call(e, "rt_gemm", args, 12);
     emit_end(e, &strip);
 }
@@ -391,8 +391,12 @@ static void plain_grad(Emit *e, const EmitProduct *p, const EmitGradW *g) {
     bool pos = fine.live == LIVE_POS;
     EmitLoop i = emit_for(e, e->lo, e->hi, 1);
     Val c = emit_at(e, g->c, emit_scale(e, i.i, g->n)), zero = emit_i64(e, 0), one = emit_i64(e, 1);
+    IrType rows = {.live = LIVE_ROW};
+    Val more = emit_more(e), first = emit_first_unit(e, rows);
+    EmitIf begin = emit_if(e, more ? LLVMBuildNot(e->b, more, "") : LLVMConstInt(e->i1, 1, 0));
     emit_fill(e, c, zero, emit_i64(e, g->n), 0);
-    EmitLoop row = emit_for(e, zero, emit_to_i64(e, emit_step(e, STEP_rows)), 1);
+    emit_fi(e, &begin);
+    EmitLoop row = emit_for(e, first, emit_add(e, first, emit_unit_count(e, rows)), 1);
     EmitLoop unit =
         emit_for(e, pos ? emit_offset(e, fine.axis, row.i) : row.i,
                  pos ? emit_offset(e, fine.axis, emit_add(e, row.i, one)) : emit_add(e, row.i, one), 1);
@@ -428,13 +432,16 @@ static void grad_w(Emit *e, Job *j) {
     IrType fine = p->x.live > p->y.live ? p->x : p->y;
     EmitGradW g = {.k = p->k,
                    .n = p->n,
-                   .x = emit_base(e, p->node->in[0]),
-                   .g = emit_base(e, p->node->in[1]),
+                   .more = emit_more(e),
                    .c = emit_base(e, j->place),
                    .rows = emit_scale(e, emit_unit_count(e, fine), p->m)};
-    bool more = has_epilogue(j->place, p->node);
+    EmitChoice choice = emit_choice(&e->target, j->place);
+    bool more = has_epilogue(j->place, p->node),
+         plain = choice == PRODUCT_PLAIN; /* plain counts from row 0 */
+    g.x = plain ? emit_base(e, p->node->in[0]) : emit_first_of(e, p->node->in[0]);
+    g.g = plain ? emit_base(e, p->node->in[1]) : emit_first_of(e, p->node->in[1]);
     if (more) g.epilogue = &j->epilogue.end;
-    switch (emit_choice(&e->target, j->place)) {
+    switch (choice) {
     case PRODUCT_TILE: emit_grad_w(e, &g, e->lo, e->hi); return;
     case PRODUCT_NARROW: emit_narrow_grad_w(e, &g, e->lo, e->hi); return;
     case PRODUCT_LIBRARY:

@@ -242,12 +242,13 @@ static void rows_group(Emit *e, Val col, const EmitGroup *g, void *user) {
         Val low = emit_fadd(e, emit_get(e, acc[0][i]), emit_get(e, acc[1][i]));
         Val v = emit_fadd(e, low, emit_fadd(e, emit_get(e, acc[2][i]), emit_get(e, acc[3][i])));
         if (o->divide) v = emit_fdiv(e, v, emit_splat(e, o->divide, g->w[i]));
-        emit_store(e, v, emit_at_const(e, emit_at(e, o->out, col), g->first[i]));
+        Val to = emit_at_const(e, emit_at(e, o->out, col), g->first[i]);
+        emit_store(e, emit_grown(e, v, to), to);
     }
 }
 
 static void over_rows(Emit *e, const IrNode *n, bool mean) {
-    OverRows o = {emit_base(e, n->in[0]), emit_base(e, n), emit_unit_count(e, n->in[0]->type), NULL,
+    OverRows o = {emit_first_of(e, n->in[0]), emit_base(e, n), emit_unit_count(e, n->in[0]->type), NULL,
                   ir_type_size(n->type)};
     if (mean) o.divide = emit_to_f32(e, emit_step(e, STEP_rows));
     emit_columns(e, o.size, e->lo, e->hi, rows_group, &o);
@@ -258,8 +259,8 @@ void emit_MEANROWS(Emit *e, const IrNode *n) { over_rows(e, n, true); }
 
 void emit_SUMSQ(Emit *e, const IrNode *n) {
     IrType t = n->in[0]->type;
-    Val x = emit_base(e, n->in[0]), count = emit_scale(e, emit_unit_count(e, t), ir_type_size(t)),
-        acc[CHAINS];
+    Val x = emit_first_of(e, n->in[0]), count = emit_scale(e, emit_unit_count(e, t), ir_type_size(t)),
+        acc[CHAINS], out = emit_base(e, n);
     for (int c = 0; c < CHAINS; c++) {
         acc[c] = emit_var(e, emit_vec(e, e->W));
         emit_set(e, acc[c], emit_const(e, e->W, 0));
@@ -278,5 +279,6 @@ void emit_SUMSQ(Emit *e, const IrNode *n) {
     Val v = emit_load_vec(e, emit_at(e, x, r.i), 1);
     emit_set(e, rest, emit_fma(e, v, v, emit_get(e, rest)));
     emit_end(e, &r);
-    emit_store(e, emit_get(e, rest), emit_base(e, n));
+    bool rows = t.live == LIVE_ROW || t.live == LIVE_POS;
+    emit_store(e, rows ? emit_grown(e, emit_get(e, rest), out) : emit_get(e, rest), out);
 }

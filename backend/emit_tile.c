@@ -442,6 +442,9 @@ void emit_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi) {
         e, zero, emit_select(e, emit_icmp(e, LLVMIntSGT, g->rows, zero), g->rows, emit_i64(e, 1)), s.kc);
     Val end = emit_min_i64(e, emit_add(e, l.i, emit_i64(e, s.kc)), g->rows);
     Block k = {.terms = emit_sub(e, end, l.i), .flags = block_flags(e, l.i, end, g->rows, false)};
+    if (g->more)
+        k.flags =
+            LLVMBuildAnd(e->b, k.flags, emit_select(e, g->more, emit_i64(e, ~FIRST), emit_i64(e, -1)), "");
     EmitLoop group = emit_for(e, emit_udiv(e, lo, n_strips),
                               emit_udiv(e, emit_add(e, hi, emit_i64(e, strips - 1)), n_strips), 1);
     Val from = emit_scale(e, group.i, s.panels), before = emit_scale(e, group.i, strips);

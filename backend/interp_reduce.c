@@ -190,18 +190,48 @@ bool interp_BATCHNORM(Interp *it, const IrNode *n) {
     return true;
 }
 
+/* Statistics of one block of the step's rows, or of the whole step: which units of a value of type t, and
+ * which of the numbers by block. */
+typedef struct {
+    int64_t begin, end, at;
+} Block;
+
+static Block block_of(Interp *it, IrType t, IrType stats, int64_t m) {
+    int64_t n = stats.rank == 3 ? stats.dim[0] : 1, rows = it->batch->rows;
+    Block b = {m * rows / n, (m + 1) * rows / n, m * 2 * ir_type_width(stats)};
+    if (t.live != LIVE_POS) return b;
+    const int64_t *off = it->batch->offsets[t.axis];
+    b.begin = off[b.begin], b.end = off[b.end];
+    return b;
+}
+
+static int64_t blocks_of(IrType stats) { return stats.rank == 3 ? stats.dim[0] : 1; }
+
+static InterpValue part_of(InterpValue x, Block b) {
+    return (InterpValue){x.v + b.begin * x.size, b.end - b.begin, x.size};
+}
+
 bool interp_BNSTATS(Interp *it, const IrNode *n) {
     int64_t k = ir_type_width(n->in[0]->type);
     double *out = interp_out(it, n);
-    statistics(interp_in(it, n, 0), k, out, out + k);
+    for (int64_t m = 0; m < blocks_of(n->type); m++) {
+        Block b = block_of(it, n->in[0]->type, n->type, m);
+        statistics(part_of(interp_in(it, n, 0), b), k, out + b.at, out + b.at + k);
+    }
     return true;
 }
 
 bool interp_BNNORM(Interp *it, const IrNode *n) {
     int64_t k = ir_type_width(n->type);
-    const double *stats = interp_in(it, n, 1).v;
-    normalise(interp_in(it, n, 0), k, stats, stats + k, ir_attr_f(n, "eps"), interp_in(it, n, 2).v,
-              interp_in(it, n, 3).v, interp_out(it, n));
+    InterpValue x = interp_in(it, n, 0);
+    double *out = interp_out(it, n);
+    IrType stats = n->in[1]->type;
+    for (int64_t m = 0; m < blocks_of(stats); m++) {
+        Block b = block_of(it, n->type, stats, m);
+        const double *s = interp_in(it, n, 1).v + b.at;
+        normalise(part_of(x, b), k, s, s + k, ir_attr_f(n, "eps"), interp_in(it, n, 2).v,
+                  interp_in(it, n, 3).v, out + b.begin * x.size);
+    }
     return true;
 }
 
@@ -211,32 +241,45 @@ static double gradient_at(Interp *it, const IrNode *x, const IrNode *g, int64_t 
     return interp_value(it, g)->v[interp_row(it, g->type, x->type, i / size) * size + i % size];
 }
 
-bool interp_BNGSUMS(Interp *it, const IrNode *n) {
+static void gradient_sums(Interp *it, const IrNode *n, Block b, double *out) {
     InterpValue x = interp_in(it, n, 0);
     int64_t k = ir_type_width(n->in[0]->type);
-    const double *mean = interp_in(it, n, 1).v, *var = mean + k;
-    double eps = ir_attr_f(n, "eps"), *out = interp_out(it, n);
-    for (int64_t i = 0; i < x.count * x.size; i++) {
+    const double *mean = interp_in(it, n, 1).v + b.at, *var = mean + k;
+    double eps = ir_attr_f(n, "eps");
+    for (int64_t i = b.begin * x.size; i < b.end * x.size; i++) {
         int64_t c = i % k;
         double g = gradient_at(it, n->in[0], n->in[2], i);
-        out[c] += g;
-        out[k + c] += g * (x.v[i] - mean[c]) / sqrt(var[c] + eps);
+        out[b.at + c] += g;
+        out[b.at + k + c] += g * (x.v[i] - mean[c]) / sqrt(var[c] + eps);
     }
+}
+
+bool interp_BNGSUMS(Interp *it, const IrNode *n) {
+    double *out = interp_out(it, n);
+    for (int64_t m = 0; m < blocks_of(n->type); m++)
+        gradient_sums(it, n, block_of(it, n->in[0]->type, n->type, m), out);
     return true;
 }
 
-bool interp_BNGRAD(Interp *it, const IrNode *n) {
+static void gradient_of_block(Interp *it, const IrNode *n, Block b, double *out) {
     InterpValue x = interp_in(it, n, 0);
     int64_t k = ir_type_width(n->type);
-    const double *mean = interp_in(it, n, 1).v, *var = mean + k;
-    const double *gamma = interp_in(it, n, 2).v, *sums = interp_in(it, n, 3).v;
-    double eps = ir_attr_f(n, "eps"), *out = interp_out(it, n);
-    double values = (double)(x.count * x.size / k); /* of one channel */
-    for (int64_t i = 0; i < x.count * x.size; i++) {
+    const double *mean = interp_in(it, n, 1).v + b.at, *var = mean + k;
+    const double *gamma = interp_in(it, n, 2).v, *sums = interp_in(it, n, 3).v + b.at;
+    double eps = ir_attr_f(n, "eps");
+    double values = (double)((b.end - b.begin) * x.size / k); /* of one channel */
+    for (int64_t i = b.begin * x.size; i < b.end * x.size; i++) {
         int64_t c = i % k;
         double spread = sqrt(var[c] + eps), xhat = (x.v[i] - mean[c]) / spread;
         double g = gradient_at(it, n->in[0], n->in[4], i);
         out[i] = gamma[c] / spread * (g - (sums[c] + xhat * sums[k + c]) / values);
     }
+}
+
+bool interp_BNGRAD(Interp *it, const IrNode *n) {
+    double *out = interp_out(it, n);
+    IrType stats = n->in[1]->type;
+    for (int64_t m = 0; m < blocks_of(stats); m++)
+        gradient_of_block(it, n, block_of(it, n->type, stats, m), out);
     return true;
 }

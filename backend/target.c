@@ -57,6 +57,7 @@ static bool native(Diag *d, Arena *a, EmitTarget *out) {
                        "this CPU (%s) lacks '%s': expected at least x86-64-v3", out->cpu, v3[i]);
             return false;
         }
+    out->pass.bf16 = out->level == 4 && has(out->features, "avx512bf16");
     int64_t l1 = cache_size(1), l2 = cache_size(2);
     if (l1) out->pass.l1_bytes = l1;
     if (l2) out->pass.l2_bytes = l2;

@@ -176,6 +176,7 @@ typedef struct {
     int block;         /* rows (unique rows, tiles) a block */
     IrKernel kernel;
     IrRegionKind region;
+    bool per_block;    /* the place holds the rows (positions) of one micro-batch at a time, not of the whole step */
     int64_t offset;    /* FIXED: bytes into the fixed arena. AXIS, UNIQ: elements a position (unique row) that
                           lie before it in that axis's (table's) arena: address = base + 4 * offset * capacity */
 } IrPlan;
@@ -208,6 +209,9 @@ typedef struct {
     int64_t *axis_elems;   /* [n_axes] elements a position */
     int64_t *uniq_elems;   /* [n_weights] elements a unique row */
     int64_t lower_bytes;   /* largest sum of live fixed values in any phase */
+    int64_t blocks;        /* micro-batches a step, set by micro-batch; 0: the step is run in one piece. Block m of n
+                              has rows m*rows/n to (m+1)*rows/n */
+    int loop_first, loop_last; /* the phases that are run for one block after the other; set by schedule */
 } IrFunc;
 
 typedef struct { const char *name; bool is_string; double num; const char *str; } IrParam;

@@ -41,6 +41,7 @@ static void put_plan(const IrPrinter *pr, const IrPlan *plan) {
     if (plan->kernel) fprintf(out, "%skernel=%s", lead, ir_kernel_names[plan->kernel]), lead = " ";
     if (plan->region || plan->offset)
         fprintf(out, "%sat=%s+%lld", lead, ir_region_names[plan->region], (long long)plan->offset);
+    if (plan->per_block) fputs(" per_block=1", out);
 }
 
 static void put_body(IrPrinter *pr, const IrBody *b, int indent) {
@@ -88,6 +89,8 @@ void ir_put_func_head(IrPrinter *pr, const IrFunc *f) {
     ir_put_name(pr->out, f->name);
     if (f->fixed_bytes) fprintf(pr->out, " fixed=%lld", (long long)f->fixed_bytes);
     if (f->lower_bytes) fprintf(pr->out, " lower=%lld", (long long)f->lower_bytes);
+    if (f->blocks) fprintf(pr->out, " blocks=%lld", (long long)f->blocks);
+    if (f->loop_last) fprintf(pr->out, " loop=[%d, %d]", f->loop_first, f->loop_last);
     put_elems(pr, "axes", f->axis_elems, pr->p->n_axes, ir_put_axis);
     put_elems(pr, "uniq", f->uniq_elems, pr->p->n_weights, ir_put_weight);
     fputs(" {\n", pr->out);

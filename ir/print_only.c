@@ -43,6 +43,31 @@ static int mark(const IrBody *b, const char *what) {
     return count;
 }
 
+/* Layers, and the beginnings of their paths, that `what` may be a slip of. */
+static const char *nearest(const IrProgram *p, const char *what) {
+    const char **names = NULL;
+    int n = 0, cap = 0;
+    for (int f = 0; f < p->n_funcs; f++)
+        for (int i = 0; i < p->funcs[f]->body.n; i++) {
+            const char *name = p->funcs[f]->body.nodes[i]->name;
+            for (const char *s = name; s && *s;) {
+                s += strcspn(s, ".");
+                ARENA_PUSH(p->arena, names, n, cap, arena_strndup(p->arena, name, (size_t)(s - name)));
+                if (*s) s++;
+            }
+        }
+    return diag_nearest(what, names, n);
+}
+
+/* Which files the numbers in places mean, where there are several. */
+static void put_files(const IrPrinter *pr) {
+    for (int i = 0; pr->n_files > 1 && i < pr->n_files; i++) {
+        fprintf(pr->out, "file %d ", i);
+        ir_put_string(pr->out, pr->files[i].path, strlen(pr->files[i].path));
+        fputc('\n', pr->out);
+    }
+}
+
 void ir_print_only(const IrProgram *p, const char *what, FILE *out) {
     IrPrinter pr;
     int total = 0;
@@ -52,6 +77,7 @@ void ir_print_only(const IrProgram *p, const char *what, FILE *out) {
         int count = mark(b, what);
         total += count;
         if (!count) continue;
+        if (count == total) put_files(&pr);
         ir_put_func_head(&pr, p->funcs[i]);
         for (int k = 0; k < b->n; k++) {
             if (!(b->nodes[k]->mark & SHOWN)) continue;
@@ -60,5 +86,9 @@ void ir_print_only(const IrProgram *p, const char *what, FILE *out) {
         }
         fputs("}\n", out);
     }
-    if (!total) fprintf(out, "no layer or value is named '%s'\n", what);
+    if (total) return;
+    const char *near = nearest(p, what);
+    fprintf(out, "no layer or value is named '%s'", what);
+    if (near) fprintf(out, ", did you mean '%s'?", near);
+    fputc('\n', out);
 }

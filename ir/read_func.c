@@ -177,12 +177,12 @@ static bool read_at(Lexer *lx, IrPlan *plan) {
 
 /* phase=3 domain=rows block=64 kernel=tile at=fixed+4096 */
 static bool read_plan(Lexer *lx, IrPlan *plan) {
-    enum { PHASE, DOMAIN, BLOCK, KERNEL, AT };
-    static const char *const words[] = {"phase", "domain", "block", "kernel", "at"};
+    enum { PHASE, DOMAIN, BLOCK, KERNEL, AT, PER_BLOCK };
+    static const char *const words[] = {"phase", "domain", "block", "kernel", "at", "per_block"};
     while (!lx->failed && lx->token.kind == T_WORD) {
         int k, choice = 0;
         bool ok = false;
-        if (!lex_choice(lx, "phase, domain, block, kernel or at", words, COUNT(words), &k) ||
+        if (!lex_choice(lx, "phase, domain, block, kernel, at or per_block", words, COUNT(words), &k) ||
             !lex_need(lx, '='))
             return false;
         switch (k) {
@@ -197,6 +197,10 @@ static bool read_plan(Lexer *lx, IrPlan *plan) {
             plan->kernel = (IrKernel)choice;
             break;
         case AT: ok = read_at(lx, plan); break;
+        case PER_BLOCK:
+            ok = lex_int32(lx, 0, 1, &choice);
+            plan->per_block = choice;
+            break;
         }
         if (!ok) return false;
     }
@@ -317,9 +321,18 @@ static bool read_elems(Reader *r, int64_t **out, int n, bool (*read_ref)(Reader 
     return true;
 }
 
+static bool read_loop(Lexer *lx, IrFunc *f) {
+    int64_t first, last;
+    if (!lex_need(lx, '[') || !lex_int(lx, 0, INT32_MAX, &first) || !lex_need(lx, ',') ||
+        !lex_int(lx, first, INT32_MAX, &last) || !lex_need(lx, ']'))
+        return false;
+    f->loop_first = (int)first, f->loop_last = (int)last;
+    return true;
+}
+
 bool read_func(Reader *r) {
-    enum { FIXED, LOWER, AXES, UNIQ };
-    static const char *const words[] = {"fixed", "lower", "axes", "uniq"};
+    enum { FIXED, LOWER, BLOCKS, LOOP, AXES, UNIQ };
+    static const char *const words[] = {"fixed", "lower", "blocks", "loop", "axes", "uniq"};
     Lexer *lx = &r->lx;
     const char *name;
     Span at = lx->token.span;
@@ -330,11 +343,14 @@ bool read_func(Reader *r) {
         int k;
         bool ok = false;
         if (lx->token.kind != T_WORD) return lex_expected(lx, "'{'");
-        if (!lex_choice(lx, "fixed, lower, axes or uniq", words, COUNT(words), &k) || !lex_need(lx, '='))
+        if (!lex_choice(lx, "fixed, lower, blocks, loop, axes or uniq", words, COUNT(words), &k) ||
+            !lex_need(lx, '='))
             return false;
         switch (k) {
         case FIXED: ok = lex_int(lx, 0, INT64_MAX, &f->fixed_bytes); break;
         case LOWER: ok = lex_int(lx, 0, INT64_MAX, &f->lower_bytes); break;
+        case BLOCKS: ok = lex_int(lx, 2, 1 << 20, &f->blocks); break;
+        case LOOP: ok = read_loop(lx, f); break;
         case AXES: ok = read_elems(r, &f->axis_elems, r->p->n_axes, read_axis_name); break;
         case UNIQ: ok = read_elems(r, &f->uniq_elems, r->p->n_weights, read_weight_name); break;
         }

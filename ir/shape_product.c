@@ -82,9 +82,13 @@ static bool want_by_channel(IrProgram *p, const IrNode *n, int i, int64_t channe
            ir_want_dims(p, n, i, 1, &channels, why);
 }
 
+/* Two numbers a channel, or of each of several blocks of the step's rows. */
 static bool want_two_by_channel(IrProgram *p, const IrNode *n, int i, int64_t channels, const char **why) {
+    IrType t = n->in[i]->type;
+    bool blocks = t.rank == 3;
     return ir_want_f32(p, n, i, why) && ir_want_coarse(p, n, i, why) &&
-           ir_want_dims(p, n, i, 2, (int64_t[]){2, channels}, why);
+           ir_want_dims(p, n, i, blocks ? 3 : 2,
+                        blocks ? (int64_t[]){t.dim[0], 2, channels} : (int64_t[]){2, channels}, why);
 }
 
 /* A gradient towards x: of x's size, living no finer than x. */
@@ -109,7 +113,12 @@ bool ir_shape_bnstats(IrProgram *p, const IrNode *n, IrType *out, const char **w
     int64_t channels;
     if (!want_channels(p, n, &channels, why)) return false;
     *out = ir_f32(LIVE_STEP, -1, 2, (int64_t[]){2, channels});
-    return true;
+    const IrAttr *blocks = ir_attr(n, "blocks");
+    if (!blocks) return true;
+    if (blocks->i < 2)
+        return ir_wrong(p, why, "expected at least 2 blocks, found %lld", (long long)blocks->i);
+    *out = ir_f32(LIVE_STEP, -1, 3, (int64_t[]){blocks->i, 2, channels});
+    return ir_check_dims(p, 3, out->dim, why);
 }
 
 bool ir_shape_bnnorm(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
@@ -123,8 +132,10 @@ bool ir_shape_bnnorm(IrProgram *p, const IrNode *n, IrType *out, const char **wh
 bool ir_shape_bngsums(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
     int64_t channels;
     if (!want_channels(p, n, &channels, why)) return false;
-    *out = ir_f32(LIVE_STEP, -1, 2, (int64_t[]){2, channels});
-    return want_two_by_channel(p, n, 1, channels, why) && want_gradient(p, n, 2, why);
+    if (!want_two_by_channel(p, n, 1, channels, why) || !want_gradient(p, n, 2, why)) return false;
+    *out = n->in[1]->type;
+    out->live = LIVE_STEP;
+    return true;
 }
 
 bool ir_shape_bngrad(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
@@ -132,5 +143,5 @@ bool ir_shape_bngrad(IrProgram *p, const IrNode *n, IrType *out, const char **wh
     if (!want_channels(p, n, &channels, why)) return false;
     *out = n->in[0]->type;
     return want_two_by_channel(p, n, 1, channels, why) && want_by_channel(p, n, 2, channels, why) &&
-           want_two_by_channel(p, n, 3, channels, why) && want_gradient(p, n, 4, why);
+           want_gradient(p, n, 4, why) && ir_want_dims(p, n, 3, n->in[1]->type.rank, n->in[1]->type.dim, why);
 }

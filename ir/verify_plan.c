@@ -77,10 +77,11 @@ static int64_t times(int64_t a, int64_t b) {
 
 static int64_t plus(int64_t a, int64_t b) { return a > INT64_MAX - b ? INT64_MAX : a + b; }
 
-static int64_t place_size(const IrProgram *p, const IrNode *n) {
-    int64_t size = ir_type_size(n->type);
+static int64_t place_size(const IrProgram *p, const IrFunc *f, const IrNode *n) {
+    int64_t size = ir_type_size(n->type), rows = p->batch;
     if (n->plan.region != REGION_FIXED) return size;
-    return times(times(4, size), n->type.live == LIVE_ROW ? p->batch : 1);
+    if (n->plan.per_block && f->blocks) rows = (rows + f->blocks - 1) / f->blocks;
+    return times(times(4, size), n->type.live == LIVE_ROW ? rows : 1);
 }
 
 /* mark: the last phase that reads the node. What the runtime reads afterwards lives to the end. */
@@ -126,6 +127,20 @@ static bool right_region(const IrNode *n) {
     }
 }
 
+/* In a function whose phases loop_first to loop_last are run block after block: what comes from before must
+ * last through all blocks, and what is read behind them grows from the first on. A place for one block at a
+ * time holds only what no later phase reads. */
+static void in_loop(PlanCheck *c, const IrNode *n, Lifetime *live) {
+    const IrFunc *f = c->f;
+    bool inside = f->blocks && live->first >= f->loop_first && live->first <= f->loop_last;
+    if (n->plan.per_block && (!inside || live->last > f->loop_last || n->type.live < LIVE_ROW))
+        wrong_plan(c, n, "expected a place for the whole step, as it is read outside its block");
+    if (!f->blocks) return;
+    if (live->first < f->loop_first && live->last >= f->loop_first && live->last < f->loop_last)
+        live->last = f->loop_last;
+    if (inside && live->last > f->loop_last) live->first = f->loop_first;
+}
+
 /* All values in one arena: `axis` is the list's or table's number, -1 for the fixed one. */
 static void check_arena(PlanCheck *c, IrRegionKind region, int axis, int64_t total, Lifetime *lives) {
     int n = 0;
@@ -133,7 +148,7 @@ static void check_arena(PlanCheck *c, IrRegionKind region, int axis, int64_t tot
         const IrNode *x = c->f->body.nodes[i];
         if (ir_viewed(x) != x) continue; /* lives in another's place */
         if (x->plan.region != region || (region != REGION_FIXED && x->type.axis != axis)) continue;
-        int64_t end = plus(x->plan.offset, place_size(c->p, x));
+        int64_t end = plus(x->plan.offset, place_size(c->p, c->f, x));
         if (x->plan.offset < 0 || end > total)
             wrong_plan(c, x, "expected a place within %lld %s, found %lld to %lld", (long long)total,
                        region == REGION_FIXED ? "bytes" : "elements", (long long)x->plan.offset,
@@ -142,6 +157,7 @@ static void check_arena(PlanCheck *c, IrRegionKind region, int axis, int64_t tot
             wrong_plan(c, x, "expected an offset that is a multiple of %d, found %lld", FIXED_ALIGN,
                        (long long)x->plan.offset);
         lives[n++] = (Lifetime){x, x->plan.offset, end, x->plan.phase, x->mark};
+        in_loop(c, x, &lives[n - 1]);
     }
     if (c->ok) check_overlaps(c, lives, n);
 }

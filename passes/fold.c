@@ -59,7 +59,8 @@ static double element(const IrNode *x, IrType to, int64_t i) {
 }
 
 IrNode *pass_fold(IrBuilder *b, IrNode *n) {
-    if (ir_ops[n->op].cls != CLASS_EW || n->op == OP_DROPOUT || n->op == OP_STOPGRAD) return n;
+    if (ir_ops[n->op].cls != CLASS_EW || n->op == OP_DROPOUT || n->op == OP_STOPGRAD || n->op == OP_BF16)
+        return n;
     bool filled = true;
     for (int i = 0; i < n->n_in; i++) {
         if (n->in[i]->op != OP_CONST) return n;

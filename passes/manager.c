@@ -131,6 +131,19 @@ static bool listed(const char **names, int n, const char *name, bool first) {
     return false;
 }
 
+/* A pass by whose name a dump was asked for, but which didn't run: said, so that silence isn't taken for it.
+ */
+static void note_unseen(IrProgram *p, const char *option, const char **names, int n, int start,
+                        const bool *ran) {
+    for (int i = 0; i < n; i++) {
+        bool seen = !strcmp(names[i], "all");
+        for (int k = start; k < pass_count; k++) seen |= ran[k] && !strcmp(pass_table[k].name, names[i]);
+        if (!seen)
+            diag_warn(p->diag, no_place, NULL, "pass '%s' doesn't run here: %s=%s shows nothing", names[i],
+                      option, names[i]);
+    }
+}
+
 /* The text alone goes to `out`, so that it can be read again; what it is, to where messages go. */
 static void dump(IrProgram *p, const PassOptions *o, const char *when, const char *name) {
     FILE *out = o->out ? o->out : stdout;
@@ -240,7 +253,7 @@ static bool run_asked(IrProgram *p, const PassOptions *o, int at, const char *ar
 
 bool pass_run_all(IrProgram *p, const PassOptions *o) {
     if (!check_wishes(p, o)) return false;
-    bool *did = ARENA_ARRAY(p->arena, bool, pass_count);
+    bool *did = ARENA_ARRAY(p->arena, bool, pass_count), *ran = ARENA_ARRAY(p->arena, bool, pass_count);
     ir_renumber(p);
     int start = resume_at(p);
     if (o->watch) o->watch(o->watch_context, p, NULL);
@@ -249,11 +262,14 @@ bool pass_run_all(IrProgram *p, const PassOptions *o) {
         Wish w = wish_for(p, o, x->name);
         if (!wanted(x, w, o->level)) continue;
         bool first = find(x->name, start) == i;
+        ran[i] = true;
         if (listed(o->print_before, o->n_print_before, x->name, first)) dump(p, o, "before", x->name);
         if (!(w.on ? run_asked(p, o, i, w.args, did) : run(p, o, x, NULL))) return false;
         if (o->watch) o->watch(o->watch_context, p, x);
         if (listed(o->print_after, o->n_print_after, x->name, first)) dump(p, o, "after", x->name);
     }
+    note_unseen(p, "--print-before", o->print_before, o->n_print_before, start, ran);
+    note_unseen(p, "--print-after", o->print_after, o->n_print_after, start, ran);
     return true;
 }
 

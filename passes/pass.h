@@ -9,6 +9,7 @@ typedef struct {
     int vector_floats; /* 8: AVX2, 16: AVX-512 */
     int vector_regs;   /* 16 or 32 */
     int64_t l1_bytes, l2_bytes;
+    bool bf16; /* has products of bfloat16 (avx512_bf16) */
 } PassTarget;
 
 typedef struct {

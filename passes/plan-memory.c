@@ -21,6 +21,10 @@
  * losses) lives to the end. Weights, constants and what the reader delivers take no place here, and a view
  * stands in the place of what it views, which lives as long as its views are read.
  *
+ * With micro-batches, phases loop_first to loop_last are run for one block of rows after the other: a value a
+ * row that nothing reads behind them has a place for one block only, which the blocks take in turn; what is
+ * read behind them lives from the first block on, and what they read from before lives until the last.
+ *
  * Placement is greedy by size, largest first, each in the smallest gap that fits among the values that live
  * at the same time. lower_bytes, the largest sum of what lives in one phase, is a bound that no placement
  * beats. */
@@ -71,6 +75,10 @@ static int find_lifetimes(IrBody *body) {
         }
     }
     return last;
+}
+
+static bool made_in_loop(const IrFunc *f, const IrNode *n) {
+    return f->blocks && n->plan.phase >= f->loop_first && n->plan.phase <= f->loop_last;
 }
 
 /* ---- placement ---- */
@@ -129,15 +137,19 @@ static int64_t lower_bound(const Buffers *b, int last_phase) {
 
 /* ---- the pass ---- */
 
-static void add(Arena *a, Buffers *b, IrNode *n, int64_t size, int order) {
+static void add(Arena *a, Buffers *b, const IrFunc *f, IrNode *n, int64_t size, int order) {
     Buffer x = {.node = n, .first = n->plan.phase, .last = n->mark, .size = size, .order = order};
+    if (f->blocks && x.first < f->loop_first && x.last >= f->loop_first && x.last < f->loop_last)
+        x.last = f->loop_last;                                                /* every block reads it */
+    if (made_in_loop(f, n) && x.last > f->loop_last) x.first = f->loop_first; /* it grows block by block */
     ARENA_PUSH(a, b->buf, b->n, b->cap, x);
 }
 
 /* Bytes of a value in the fixed arena; -1 after an error. */
-static int64_t fixed_size(IrProgram *p, const IrNode *n) {
+static int64_t fixed_size(IrProgram *p, const IrFunc *f, const IrNode *n) {
     const int64_t limit = (int64_t)1 << 44; /* 16 TB: sums of such sizes still can't overflow */
     int64_t elems = ir_type_size(n->type), rows = n->type.live == LIVE_ROW ? p->batch : 1;
+    if (n->plan.per_block) rows = (rows + f->blocks - 1) / f->blocks;
     if (elems <= limit / 4 / rows) return round_up(4 * elems * rows, 64);
     diag_error(p->diag, n->span, NULL, "%s of %s takes more than 16 TB with a batch of %lld",
                ir_ops[n->op].text, ir_type_text(p, n->type), (long long)p->batch);
@@ -155,15 +167,16 @@ static bool plan_func(IrProgram *p, IrFunc *f) {
         if (ir_viewed(n) != n) continue;
         n->plan.region = region_of(n);
         n->plan.offset = 0;
+        n->plan.per_block = made_in_loop(f, n) && n->type.live >= LIVE_ROW && n->mark <= f->loop_last;
         switch (n->plan.region) {
         case REGION_FIXED: {
-            int64_t bytes = fixed_size(p, n);
+            int64_t bytes = fixed_size(p, f, n);
             if (bytes < 0) return false;
-            add(p->arena, &fixed, n, bytes, i);
+            add(p->arena, &fixed, f, n, bytes, i);
             break;
         }
-        case REGION_AXIS: add(p->arena, &axis[n->type.axis], n, elems, i); break;
-        case REGION_UNIQ: add(p->arena, &uniq[n->type.axis], n, elems, i); break;
+        case REGION_AXIS: add(p->arena, &axis[n->type.axis], f, n, elems, i); break;
+        case REGION_UNIQ: add(p->arena, &uniq[n->type.axis], f, n, elems, i); break;
         default: break;
         }
     }
@@ -178,6 +191,7 @@ static bool plan_func(IrProgram *p, IrFunc *f) {
         const IrPlan *viewed = &ir_viewed(n)->plan;
         n->plan.region = viewed->region;
         n->plan.offset = viewed->offset;
+        n->plan.per_block = viewed->per_block;
     }
     return true;
 }

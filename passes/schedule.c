@@ -44,6 +44,11 @@
  * that cross on the longest path. A row's forward and backward work that no statistic parts is one phase, so
  * its values are still in cache.
  *
+ * With micro-batches (IrFunc.blocks) the phases fall in three: what no row's value goes into, such as fetch;
+ * what is run for one block of rows after the other, loop_first to loop_last: all that is a row or position,
+ * batch normalisation's statistics, and sums over rows, which grow from block to block; and what is behind,
+ * on the whole step again.
+ *
  * Updates come later than every reader of their weight, and later than the loss: a loss that isn't finite
  * stops the step before any weight is touched. */
 #include "passes/schedule.h"
@@ -131,13 +136,65 @@ static void after_users(IrBody *body, IrNode *update, int w) {
     }
 }
 
-static void find_phases(IrBody *body) {
+/* ---- micro-batches: what is run before, for each block of rows, and behind ---- */
+
+enum { BEFORE, INSIDE, BEHIND };
+
+/* A sum over the rows of the step, which grows block by block. */
+static bool grows(const IrNode *n) {
+    bool sums = n->op == OP_SUMROWS || n->op == OP_MEANROWS || n->op == OP_MATMULGRADW || n->op == OP_SUMSQ;
+    for (int k = 0; sums && k < n->n_in; k++)
+        if (n->in[k]->type.live == LIVE_ROW || n->in[k]->type.live == LIVE_POS) return true;
+    return false;
+}
+
+/* mark of the operands: theirs. */
+static int section_of(const IrNode *n) {
+    if (ir_ops[n->op].effect == EFFECT_ROOT || ir_ops[n->op].effect == EFFECT_WRITES) return BEHIND;
+    if (n->plan.domain == DOM_NONE && n->op != OP_RESHAPE) return BEFORE; /* what the step begins with */
+    if (n->op == OP_ROWGRAD || n->op == OP_DENSEGRAD) return BEHIND;
+    if (n->plan.domain == DOM_ROWS || n->op == OP_BNSTATS || n->op == OP_BNGSUMS || grows(n)) return INSIDE;
+    for (int k = 0; k < n->n_in; k++)
+        if (n->in[k]->mark != BEFORE)
+            return n->op == OP_RESHAPE && n->type.live >= LIVE_ROW ? INSIDE : BEHIND;
+    return BEFORE;
+}
+
+static void find_sections(IrFunc *f) {
+    for (int i = 0; i < f->body.n; i++)
+        f->body.nodes[i]->mark = f->blocks ? section_of(f->body.nodes[i]) : BEFORE;
+}
+
+/* ---- all phases ---- */
+
+/* The phases of one section's nodes, none before `base`. Returns the last of them, base - 1 if there is none.
+ */
+static int find_section_phases(IrBody *body, int section, int base, int *loss_phase) {
+    int last = base - 1;
+    for (int i = 0; i < body->n; i++) {
+        IrNode *n = body->nodes[i];
+        if (n->mark != section) continue;
+        at_least(n, base);
+        for (int k = 0; k < n->n_in; k++) at_least(n, n->in[k]->plan.phase + crosses(n->in[k], n));
+        if (n->op == OP_LOSS && n->plan.phase > *loss_phase) *loss_phase = n->plan.phase;
+        if (n->plan.domain != DOM_NONE && n->plan.phase > last) last = n->plan.phase;
+    }
+    return last;
+}
+
+static void find_phases(IrFunc *f) {
+    IrBody *body = &f->body;
     int loss_phase = -1;
     for (int i = 0; i < body->n; i++) {
         IrNode *n = body->nodes[i];
         n->plan = (IrPlan){.domain = domain_of(n)};
-        for (int k = 0; k < n->n_in; k++) at_least(n, n->in[k]->plan.phase + crosses(n->in[k], n));
-        if (n->op == OP_LOSS && n->plan.phase > loss_phase) loss_phase = n->plan.phase;
+    }
+    find_sections(f);
+    int before = find_section_phases(body, BEFORE, 0, &loss_phase);
+    if (f->blocks) {
+        f->loop_first = before + 1;
+        f->loop_last = find_section_phases(body, INSIDE, f->loop_first, &loss_phase);
+        find_section_phases(body, BEHIND, f->loop_last + 1, &loss_phase);
     }
     int last = loss_phase;
     for (int i = 0; i < body->n; i++) {
@@ -165,6 +222,13 @@ static void sort_by_phase(IrBody *body) {
     if (body->n) qsort(body->nodes, (size_t)body->n, sizeof *body->nodes, by_phase);
 }
 
+/* Fewer rows a block where a micro-batch has few: threads share its rows by blocks. */
+static int rows_a_block(const IrProgram *p, const IrFunc *f, int rows) {
+    int64_t all = f->blocks ? (p->batch + f->blocks - 1) / f->blocks : INT64_MAX;
+    while (rows > 8 && rows > all / 4) rows /= 2;
+    return rows;
+}
+
 /* ---- the pass ---- */
 
 static bool read_args(IrProgram *p, const char *args, PassProducts *products, int *rows) {
@@ -182,12 +246,14 @@ bool pass_schedule(IrProgram *p, const PassOptions *o, const char *args) {
     if (!read_args(p, args, &products, &rows)) return false;
     for (int f = 0; f < p->n_funcs; f++) {
         IrBody *body = &p->funcs[f]->body;
-        find_phases(body);
+        find_phases(p->funcs[f]);
         sort_by_phase(body);
         for (int i = 0; i < body->n; i++) {
             IrPlan *plan = &body->nodes[i]->plan;
             if (plan->domain == DOM_NONE) continue;
-            plan->block = plan->domain == DOM_ROWS ? rows : plan->domain == DOM_UNIQ ? UNIQ_BLOCK : 1;
+            plan->block = plan->domain == DOM_ROWS   ? rows_a_block(p, p->funcs[f], rows)
+                          : plan->domain == DOM_UNIQ ? UNIQ_BLOCK
+                                                     : 1;
             plan->kernel = pass_choose_kernel(body->nodes[i], &o->target, products);
         }
     }

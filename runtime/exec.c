@@ -110,7 +110,7 @@ void rt_exec_free(RtExec *x) {
 
 void rt_exec_batch(RtExec *x, const RtBatch *b) {
     RtStep *s = &x->step;
-    s->rows = b->rows;
+    s->rows = s->row_hi = b->rows;
     s->inv_rows = b->rows ? 1.0f / (float)b->rows : 0;
     s->offsets = (void *)b->offsets;
     s->inputs = (void *)b->inputs;

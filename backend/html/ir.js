@@ -25,7 +25,7 @@ class IrView {
   click(i) {
     const row = this.rows[i];
     if (row.fold) {
-      this.rows.splice(i, 1, ...row.fold.map(line => ({ line })));
+      this.rows = this.rows.toSpliced(i, 1, ...row.fold.map(line => ({ line })));
       this.index();
       this.list.reset(this.rows.length, this.state.longest + 12 + 'ch');
     } else if (row.line) {
@@ -125,26 +125,31 @@ class IrView {
     return hits.length;
   }
 
-  /* The whole state at a glance, beside the scroll bar. */
+  /* The whole state at a glance, beside the scroll bar: what the pass changed, drawn once a state, and what
+     belongs to the op in question. */
   drawOverview() {
-    const { canvas, rows } = this, scale = devicePixelRatio || 1;
-    const w = canvas.width = Math.max(1, Math.round(canvas.clientWidth * scale));
-    const h = canvas.height = Math.max(1, Math.round(canvas.clientHeight * scale));
-    const g = canvas.getContext('2d'), style = getComputedStyle(document.documentElement);
-    if (!g || !rows.length) return;
-    const colour = name => style.getPropertyValue('--' + name);
-    const put = (i, name, from, to) => {
-      g.fillStyle = name;
-      g.fillRect(from * w, i / rows.length * h, (to - from) * w, Math.max(scale, h / rows.length));
+    const { canvas, rows } = this, scale = devicePixelRatio || 1, style = getComputedStyle(document.documentElement);
+    const w = Math.max(1, Math.round(canvas.clientWidth * scale)), h = Math.max(1, Math.round(canvas.clientHeight * scale));
+    if (canvas.width !== w || canvas.height !== h) Object.assign(canvas, { width: w, height: h });
+    const put = (g, i, name, from) => {
+      g.fillStyle = style.getPropertyValue('--' + name);
+      g.fillRect(from * w, i / rows.length * h, w / 2, Math.max(scale, h / rows.length));
     };
-    const marks = [null, colour('added'), colour('changed'), colour('planned')], removed = colour('removed');
-    const ancestor = colour('ancestor'), related = colour('related'), found = colour('found');
-    rows.forEach((r, i) => {
-      if (r.ghost) put(i, removed, 0, 0.5);
-      else if (r.line && marks[this.change.marks[r.line.index]]) put(i, marks[this.change.marks[r.line.index]], 0, 0.5);
-      if (this.found.has(i)) put(i, found, 0.5, 1);
-      else if (r.line && (r.line === this.chosen || this.ancestors.has(r.line))) put(i, ancestor, 0.5, 1);
-      else if (r.line && this.related.has(r.line)) put(i, related, 0.5, 1);
-    });
+    if (!this.base || this.base.rows !== rows || this.base.width !== w || this.base.height !== h) {
+      this.base = Object.assign(element('canvas'), { rows, width: w, height: h });
+      const g = this.base.getContext('2d'), names = [null, 'added', 'changed', 'planned'];
+      rows.forEach((r, i) => {
+        const name = r.ghost ? 'removed' : r.line && names[this.change.marks[r.line.index]];
+        if (name) put(g, i, name, 0);
+      });
+    }
+    const g = canvas.getContext('2d');
+    g.clearRect(0, 0, w, h);
+    g.drawImage(this.base, 0, 0);
+    const putLine = (line, name) => this.rowOf.has(line) && put(g, this.rowOf.get(line), name, 0.5);
+    for (const line of this.related) putLine(line, 'related');
+    for (const line of this.ancestors) putLine(line, 'ancestor');
+    if (this.chosen) putLine(this.chosen, 'ancestor');
+    for (const i of this.found) put(g, i, 'found', 0.5);
   }
 }

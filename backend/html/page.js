@@ -39,8 +39,8 @@ class Page {
   }
   assumptions() {
     const { batch, lists, rates } = this.data;
-    const told = lists.filter(x => x[2]).map(([name, n]) => `~${name} ${n}, its maximum`);
-    if (told.length < lists.length) told.push(`lists without a maximum 1`);
+    const told = lists.filter(x => x[2]).map(([name, n]) => `${n} for ~${name}, its maximum`);
+    if (told.length < lists.length) told.push('1 for a list that declares none');
     return `Work is that of a whole batch of ${showCount(batch)} rows, each with a row of its own in each table` +
       (lists.length ? `; positions a row: ${told.join('; ')}` : '') + '. ' +
       `Times are on one thread: arithmetic or bytes, whichever takes longer, at ${(rates.flops / 1e9).toFixed(0)} GFLOP/s, ` +

@@ -103,15 +103,15 @@ function opCell(r) {
 function kernelTable(page) {
   const from = r => r.line && r.line.span ? baseName(r.line.span.path) + ':' + r.line.span.line : '';
   const table = new Table($('view-kernels'), [
-    { title: 'phase', value: r => r.phase, width: '44px', about: 'threads wait for each other between phases' },
-    { title: 'op', value: r => r.id, show: (v, r) => opCell(r), words: r => r.op, left: true, width: 'minmax(150px, 1.7fr)' },
-    { title: 'size', value: r => r.size, left: true, width: 'minmax(96px, 1fr)', className: 'type' },
-    { title: 'from', value: from, left: true, width: 'minmax(94px, .8fr)' },
+    { title: 'phase', value: r => r.phase, width: '40px', about: 'threads wait for each other between phases' },
+    { title: 'op', value: r => r.id, show: (v, r) => opCell(r), words: r => r.op, left: true, width: 'minmax(130px, 1.7fr)' },
+    { title: 'size', value: r => r.size, left: true, width: 'minmax(84px, 1fr)', className: 'type' },
+    { title: 'from', value: from, left: true, width: 'minmax(90px, .8fr)' },
     { title: 'made as', value: r => r.made, left: true, width: '58px', about: 'loop; products: tile, library, narrow' },
-    { title: 'FLOPs', value: r => r.flops, show: showFlops, bar: 'flops', width: 'minmax(80px, .8fr)' },
-    { title: 'bytes', value: r => r.bytes, show: showBytes, bar: 'bytes', width: 'minmax(76px, .8fr)' },
+    { title: 'FLOPs', value: r => r.flops, show: showFlops, bar: 'flops', width: 'minmax(78px, .8fr)' },
+    { title: 'bytes', value: r => r.bytes, show: showBytes, bar: 'bytes', width: 'minmax(68px, .8fr)' },
     { title: 'FLOP/B', value: r => r.bytes ? r.flops / r.bytes : 0, show: v => v.toFixed(1), width: '50px', about: 'intensity: FLOPs a byte' },
-    { title: 'time', value: r => r.us, show: showTime, bar: 'time', width: '66px', about: 'predicted, on one thread: ' + page.data.rates.source },
+    { title: 'time', value: r => r.us, show: showTime, bar: 'time', width: '62px', about: 'predicted, on one thread: ' + page.data.rates.source },
   ], { hover: r => page.hoverKernel(r), click: r => r.line && page.goTo(r.line) });
   table.host.append(element('p', 'note'));
   return table;
@@ -178,6 +178,7 @@ function beforeAfter(before, after, show) {
 function nameAndMeaning(r) {
   const cell = element('span', 'two');
   cell.append(element('b', '', r.name), element('span', 'meaning', r.meaning));
+  cell.title = r.meaning;
   return cell;
 }
 

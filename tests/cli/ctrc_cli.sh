@@ -120,6 +120,12 @@ expect 0 "after fuse" m.ctr --print-after=fuse,simplify --emit=plan -o plan; gre
 [ "$(grep -c '^ctrc-ir' out)" = "$(grep -c '^after ' err)" ] || fail "--print-after=fuse,simplify: not one program a dump"
 expect 0 "after schedule" m.ctr --print-after=all --verify-each --emit=plan -o plan
 expect 0 "" m.ctr --emit=ir --print-only=z.dense; prints 'z\.dense'; ! grep -q '^ctrc-ir' out || fail "--print-only prints the whole program"
+expect 0 "" m.ctr --emit=ir --print-only=z.dens; prints "^no layer or value is named 'z.dens', did you mean 'z.dense'\\?$"
+printf 'c = tanh(1)\nlayer top(x) = dense(x * 2, 1)\n' > top.ctr
+sed 's/^param lr/import "top.ctr"\n&/; s/dense(x, 1)/top(x)/' m.ctr > two.ctr
+expect 0 "" two.ctr --emit=ir --print-only=z; prints '^file 0 "two.ctr"'; prints '^file 1 "top.ctr"'; prints '@1/2:'
+expect 0 "warning: pass 'fuse' doesn't run here: --print-after=fuse shows nothing" m.ctr --disable=fuse --print-after=fuse --emit=ir
+expect 0 "warning: pass 'fuse' doesn't run here: --print-before=fuse shows nothing" m.ctr -O0 --print-before=fuse,all --emit=ir
 expect 0 "" m.ctr -O0 --emit=ir; ! grep -q 'applied "fuse"' out || fail "-O0 ran fuse"
 expect 0 "" m.ctr --disable=fuse --emit=ir; ! grep -q 'applied "fuse"' out || fail "--disable=fuse ran fuse"
 expect 0 "" m.ctr --disable fuse,simplify --emit=ir; ! grep -q 'applied "simplify"' out || fail "--disable takes one pass only"

@@ -74,7 +74,8 @@ static const struct {
     const char *name;
     Val (*f)(Emit *e, Val x);
 } math[] = {{"exp", emit_exp},   {"log", emit_log}, {"log1p", emit_log1p},      {"sigmoid", emit_sigmoid},
-            {"tanh", emit_tanh}, {"erf", emit_erf}, {"softplus", emit_softplus}};
+            {"tanh", emit_tanh}, {"erf", emit_erf}, {"softplus", emit_softplus},
+            {"bf16", emit_round_bf16}};
 
 static void math_body(Emit *e, EmitNest *n, int w, void *user) {
     Val (*const *f)(Emit *, Val) = user;

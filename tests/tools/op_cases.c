@@ -143,6 +143,7 @@ static IrNode *unary_case(Case *c, IrOp op, int variant) {
     case OP_LEAKYRELU: return with(c, op, x, 1, (IrAttr[]){ir_af("slope", 0.2)});
     case OP_CLIP: return with(c, op, x, 2, (IrAttr[]){ir_af("lo", -0.5), ir_af("hi", 0.75)});
     case OP_DROPOUT: return with(c, op, x, 2, (IrAttr[]){ir_af("rate", 0.3), ir_ai("key", 77)});
+    case OP_BF16: /* no gradient passes through a rounding */
     case OP_STOPGRAD: return binary(c, OP_MUL, unary(c, op, x), x);
     case OP_SIGMOID: /* also where e^-x overflows */
     case OP_SOFTPLUS: return unary(c, op, variant == 1 ? binary(c, OP_MUL, x, constant(c, 60)) : x);

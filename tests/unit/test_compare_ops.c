@@ -284,12 +284,21 @@ static void run_all(Run *r) {
     trace_free(&want);
 }
 
-static void run_case(IrProgram *p, int level, const char *name) {
+/* How a case is compiled: with the exact passes, with none, and in three micro-batches a step (which fall on
+ * no tile's border). CTRC_TEST_LIGHT (set in the sanitizers' tree, where a case takes long): the exact passes
+ * only. */
+static const PassArg blocks[] = {{"micro-batch", "n=3"}};
+static const struct { int level, n_enable; } ways[] = {{2, 0}, {0, 0}, {2, 1}};
+static size_t n_ways(void) { return getenv("CTRC_TEST_LIGHT") ? 1 : sizeof ways / sizeof *ways; }
+
+static void run_case(IrProgram *p, size_t way, const char *name) {
     Run r = {.p = p};
     char err[512];
-    PassOptions o = {.level = level, .out = stdout};
-    snprintf(r.name, sizeof r.name, "%s -O%d", name, level);
+    int level = ways[way].level;
+    PassOptions o = {.level = level, .out = stdout, .enable = blocks, .n_enable = ways[way].n_enable};
+    snprintf(r.name, sizeof r.name, "%s -O%d%s", name, level, o.n_enable ? " in blocks" : "");
     if (getenv("CTRC_TEST_VERBOSE")) fprintf(stderr, "%s\n", r.name);
+    p->diag->out = o.n_enable ? fopen("/dev/null", "w") : p->diag->out;
     if (!backend_target(p->diag, "native", &o.target) || !pass_run_all(p, &o) || !ir_verify(p))
         fail_msg("%s: the passes failed", r.name);
     if (getenv("CTRC_TEST_PRINT")) ir_print(p, stderr);
@@ -305,10 +314,6 @@ static void run_case(IrProgram *p, int level, const char *name) {
     jit_free(j);
     cases_run++;
 }
-
-/* CTRC_TEST_LIGHT (set in the sanitizers' tree, where a case takes long): the exact passes only. */
-static const int levels[] = {2, 0};
-static size_t n_levels(void) { return getenv("CTRC_TEST_LIGHT") ? 1 : 2; }
 
 static Diag *diag_of_case(Arena **a) {
     *a = arena_new();
@@ -328,12 +333,12 @@ static void test_ops(void **state) {
     const char *only = getenv("CTRC_TEST_CASE"), *what;
     bool more = true;
     for (int group = 0; more; group++)
-        for (size_t l = 0; l < n_levels() && more; l++) { /* built anew for each, as passes rewrite it */
+        for (size_t l = 0; l < n_ways() && more; l++) { /* built anew for each, as passes rewrite it */
             Arena *a;
             Diag *d = diag_of_case(&a);
             IrProgram *p = op_case_group(a, d, group, only, &what);
             if (d->errors) fail_msg("%s: the case is wrong", what);
-            if (p && has_values(p)) run_case(p, levels[l], what);
+            if (p && has_values(p)) run_case(p, l, what);
             more = p;
             arena_free(a);
         }
@@ -345,19 +350,19 @@ static void test_optimizers(void **state) {
     const char *only = getenv("CTRC_TEST_OPTIMIZER"), *what;
     bool more = true;
     for (int variant = 0; more; variant++)
-        for (size_t l = 0; l < n_levels() && more; l++) {
+        for (size_t l = 0; l < n_ways() && more; l++) {
             Arena *a;
             Diag *d = diag_of_case(&a);
             IrProgram *p = op_case_optimizer(a, d, variant, &what);
             if (d->errors) fail_msg("optimizer case %d is wrong", variant);
-            if (p && (!only || strncmp(what, only, strlen(only)) == 0)) run_case(p, levels[l], what);
+            if (p && (!only || strncmp(what, only, strlen(only)) == 0)) run_case(p, l, what);
             more = p;
             arena_free(a);
         }
 }
 
-/* Ops that no generated code computes: the reader's (its own tests cover them), and two that differentiate takes
- * out: batchnorm as the frontend writes it, and stop_gradient. */
+/* Ops that no generated code computes: the reader's (its own tests cover them), and two that differentiate
+ * takes out: batchnorm as the frontend writes it, and stop_gradient. */
 static bool not_compiled(IrOp op) {
     return ir_ops[op].cls == CLASS_READ || op == OP_BATCHNORM || op == OP_STOPGRAD;
 }
@@ -366,7 +371,8 @@ static void test_every_op_was_met(void **state) {
     (void)state;
     if (getenv("CTRC_TEST_CASE") || getenv("CTRC_TEST_OPTIMIZER")) skip();
     if (getenv("CTRC_TEST_LIGHT")) { /* some ops stand only in programs without the exact passes */
-        print_message("skipped: CTRC_TEST_LIGHT compiles with the exact passes only; without it all are met\n");
+        print_message(
+            "skipped: CTRC_TEST_LIGHT compiles with the exact passes only; without it all are met\n");
         skip();
     }
     for (int op = 0; op < OP_COUNT; op++)

@@ -99,6 +99,25 @@ static void test_softplus(void **s) {
     check("softplus", softplus_of, -30, 30, 2);
 }
 
+/* bfloat16 has the exponents of float and 8 bits: a unit in the last place is 2^(e-8) for |x| in
+ * 2^(e-1)..2^e. */
+static double bf16_of(double x) {
+    int e;
+    if (!isfinite(x)) return x;
+    frexp(x, &e);
+    double unit = ldexp(1, (e < -125 ? -125 : e) - 8);
+    return nearbyint(x / unit) * unit;
+}
+static void test_bf16(void **s) {
+    (void)s;
+    check("bf16", bf16_of, -4, 4, 0);
+    static const float tie[] = {0x1.01p0f, 0x1.03p0f, 0x1.010002p0f, -0x1.01p0f, 0x1.ffp127f},
+                       want[] = {0x1.00p0f, 0x1.04p0f, 0x1.02p0f, -0x1.00p0f, INFINITY};
+    float got[5];
+    emit_jit_math_fn(jit, "bf16")(got, tie, 5);
+    for (int i = 0; i < 5; i++) assert_int_equal(bits_of(got[i]), bits_of(want[i]));
+}
+
 static void test_signs(void **s) {
     (void)s;
     static const char *const odd[] = {"tanh", "erf", "log1p"};
@@ -115,7 +134,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exp),      cmocka_unit_test(test_log),   cmocka_unit_test(test_log1p),
         cmocka_unit_test(test_sigmoid),  cmocka_unit_test(test_tanh),  cmocka_unit_test(test_erf),
-        cmocka_unit_test(test_softplus), cmocka_unit_test(test_signs),
+        cmocka_unit_test(test_softplus), cmocka_unit_test(test_signs), cmocka_unit_test(test_bf16),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     emit_jit_free(jit);

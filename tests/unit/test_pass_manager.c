@@ -173,6 +173,9 @@ static void test_argument_values(void **state) {
          "indicator-to-embedding: expected dim from 1 to 4096, found '4097'"},
         {"indicator-to-embedding", "combine=mean",
          "indicator-to-embedding: expected combine=sum or concat, found 'mean'"},
+        {"micro-batch", "n=0", "micro-batch: expected n from 1 to"},
+        {"mixed-precision", NULL, "mixed-precision: the target has no bfloat16 products (avx512_bf16)"},
+        {"mixed-precision", NULL, "hint: mixed-precision(force=true) computes the same with fp32 instructions"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         World w;

@@ -1,0 +1,73 @@
+/* mixed-precision: the operands of products are rounded to bfloat16; weights, sums and all else stay fp32.
+ * Changes rounding.
+ *
+ * before:
+ *   %2 = matmul %0, %1 {ta=0, tb=0} : always f32[3]
+ *   %3 = relu %2 : always f32[3]
+ *   %4 = matmul %0, %1 {ta=0, tb=0} : always f32[3]
+ * after:
+ *   %2 = bf16 %0 : always f32[4]
+ *   %3 = bf16 %1 : always f32[4,3]
+ *   %4 = matmul %2, %3 {ta=0, tb=0} : always f32[3]
+ *   %5 = relu %4 : always f32[3]
+ *   %6 = matmul %2, %3 {ta=0, tb=0} : always f32[3]
+ * (tests/golden/passes/mixed-precision/products.*)
+ *
+ * The recipe of Micikevicius et al. 2018 with bfloat16, whose exponents are those of float, so that no loss
+ * scaling is needed: master weights in fp32, operands rounded when a product reads them, in the forward pass,
+ * the backward pass and in eval and predict alike; sums in fp32. The product of two bfloat16 numbers is exact
+ * in fp32, so it makes no difference to the result which instructions multiply them, but for the order of
+ * sums.
+ *
+ * Worth it where the CPU multiplies bfloat16 natively; elsewhere the rounding only costs, and the pass is refused
+ * unless force=true asks for it (to see what a model loses by it). Products with one column or one row, whose time
+ * is that of reading their operands, stay as they are. */
+#include "passes/rewrite.h"
+
+typedef struct {
+    IrNode **rounded; /* of a value, by id */
+    int n_ids;
+} Mixed;
+
+static bool is_product(const IrNode *n) {
+    if (n->op != OP_MATMUL && n->op != OP_MATMULGRADW) return false;
+    for (int i = 0; i < 2; i++)
+        if (ir_type_width(n->in[i]->type) == 1 || n->in[i]->type.dim[0] == 1) return false;
+    return true;
+}
+
+static IrNode *rounded(Mixed *m, IrBuilder *b, IrNode *x) {
+    IrNode **known = &m->rounded[x->id];
+    if (!*known) *known = ir_build1(b, OP_BF16, x);
+    return *known;
+}
+
+static IrNode *visit(PassRewrite *rw, IrNode *n) {
+    Mixed *m = rw->user;
+    if (!is_product(n)) return n;
+    for (int i = 0; i < 2; i++) n->in[i] = rounded(m, &rw->b, n->in[i]);
+    return n;
+}
+
+static bool may_run(IrProgram *p, const PassOptions *o, const char *args) {
+    static const char *const known[] = {"force"}, *const words[] = {"false", "true"};
+    int force;
+    if (!pass_args_known(p, "mixed-precision", args, known, 1) ||
+        !pass_arg_word(p, "mixed-precision", args, "force", words, 2, &force))
+        return false;
+    if (o->target.bf16 || force) return true;
+    diag_error(p->diag, (Span){0},
+               "mixed-precision(force=true) computes the same with fp32 instructions, more slowly",
+               "mixed-precision: the target has no bfloat16 products (avx512_bf16)");
+    return false;
+}
+
+bool pass_mixed_precision(IrProgram *p, const PassOptions *o, const char *args) {
+    if (!may_run(p, o, args)) return false;
+    for (int i = 0; i < p->n_funcs; i++) {
+        Mixed m = {.n_ids = p->next_id};
+        m.rounded = ARENA_ARRAY(p->arena, IrNode *, m.n_ids + 1);
+        if (!pass_rewrite(p, p->funcs[i], visit, &m, NULL)) return false;
+    }
+    return true;
+}
