@@ -88,3 +88,49 @@ static IrCost ir_cost_fused(const IrProgram *p, const IrNode *n) {
 }
 
 IrCost ir_cost(const IrProgram *p, const IrNode *n) { return cost_rules[n->op](p, n); }
+
+/* ---- a step ---- */
+
+/* Of derived axes: what is taken of the parent's positions. */
+int64_t ir_positions(const IrProgram *p, int axis, bool *known) {
+    int64_t most = 0;
+    for (; axis >= 0; axis = p->axes[axis].kind == AXIS_LIST ? -1 : p->axes[axis].parent) {
+        int64_t max = p->axes[axis].max;
+        if (max > 0 && (!most || max < most)) most = max;
+    }
+    if (known) *known = most > 0;
+    return most ? most : IR_GUESSED_POSITIONS;
+}
+
+/* How many values of the type a step makes. */
+static double values(const IrProgram *p, IrType t) {
+    double rows = (double)p->batch;
+    switch (t.live) {
+    case LIVE_ROW: return rows;
+    case LIVE_POS: return rows * (double)ir_positions(p, t.axis, NULL);
+    case LIVE_UNIQ: return p->weights[t.axis].dim[0] < p->batch ? (double)p->weights[t.axis].dim[0] : rows;
+    default: return 1;
+    }
+}
+
+double ir_step_elements(const IrProgram *p, IrType t) {
+    return size_of(t) * (t.elem == TY_NONE ? 0 : values(p, t));
+}
+
+/* How often the node's work is done: as often as there are values of the finest of its result and operands.
+ */
+static double times(const IrProgram *p, const IrNode *n) {
+    double most = n->type.elem == TY_NONE ? 1 : values(p, n->type);
+    for (int i = 0; i < n->n_in; i++) {
+        double v = n->in[i]->type.elem == TY_F32 ? values(p, n->in[i]->type) : 0;
+        if (v > most) most = v;
+    }
+    return most;
+}
+
+IrCost ir_step_cost(const IrProgram *p, const IrNode *n) {
+    IrCost c = ir_cost(p, n);
+    double often = times(p, n), elements = ir_step_elements(p, n->type);
+    for (int i = 0; i < n->n_in; i++) elements += ir_step_elements(p, n->in[i]->type);
+    return (IrCost){c.flops * often, ir_ops[n->op].cls == CLASS_TAB ? c.bytes * often : 4 * elements};
+}

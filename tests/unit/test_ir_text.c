@@ -98,6 +98,7 @@ static void test_fields(void **state) {
     assert_true(p->batch == 64 && p->epochs == 3 && p->steps == 100 && p->shuffle == 20000 && p->seed == -7);
     assert_string_equal(p->requests[1], "-split-concat");
     assert_string_equal(p->applied[1], "micro-batch(n=8)");
+    assert_true(p->n_effects == 1 && !strcmp(p->effects[0], "split-concat: 1 product \"split\""));
     assert_int_equal(p->next_id, 43); /* above every id in use */
 
     const IrFunc *f = ir_func(p, "train");
