@@ -10,7 +10,8 @@ Value *ev_later(Ev *ev, const Call *c, const char *what) {
 static Value *later(Ev *ev, Call *c) { return ev_later(ev, c, arena_printf(ev->a, "'%s'", c->of->name)); }
 
 const Builtin builtins_later[] = {
-    {"gru", "x units", later},         {"augru", "x scores units", later}, {"sru", "x units tied?", later},
-    {"sru_light", "x units", later},   {"attend", "q k v scale?", later},  {"append", "seq row", later},
-    {"positions", "seq", later},       {0},
+    {"attend", "q k v scale?", later},
+    {"append", "seq row", later},
+    {"positions", "seq", later},
+    {0},
 };

@@ -3,8 +3,9 @@
 #include <string.h>
 #include <xxhash.h>
 
-static const Builtin *const tables[] = {builtins_value,     builtins_feature, builtins_tensor, builtins_shape,
-                                        builtins_reduce,    builtins_along,   builtins_weight, builtins_loss,
+static const Builtin *const tables[] = {builtins_value,     builtins_feature, builtins_tensor,
+                                        builtins_shape,     builtins_reduce,  builtins_along,
+                                        builtins_recurrent, builtins_weight,  builtins_loss,
                                         builtins_optimizer, builtins_later};
 
 static void bind_builtins(Ev *ev) {

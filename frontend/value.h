@@ -346,6 +346,7 @@ Value *ev_make_weight(Ev *ev, const Call *c, IrWeight w, bool told, const IrOpti
 
 /* Tables of built-ins, each ended by a NULL name. */
 extern const Builtin builtins_value[], builtins_feature[], builtins_tensor[], builtins_shape[],
-    builtins_reduce[], builtins_along[], builtins_weight[], builtins_loss[], builtins_optimizer[], builtins_later[];
+    builtins_reduce[], builtins_along[], builtins_recurrent[], builtins_weight[], builtins_loss[],
+    builtins_optimizer[], builtins_later[];
 
 #endif
