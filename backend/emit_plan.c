@@ -75,23 +75,24 @@ static const char *sizes(const IrProgram *p, const IrNode *n) {
     return arena_printf(p->arena, "%" PRId64 "x%" PRId64 "x%" PRId64 " a row", s.m * s.many, s.k, s.n);
 }
 
-static const char *kernel(const PassTarget *t, const IrNode *n, const char **why) {
+static const char *kernel(const IrProgram *p, const PassTarget *t, const IrNode *n, const char **why) {
     static const char *const names[] = {[PRODUCT_TILE] = "tile",
                                         [PRODUCT_LIBRARY] = "library",
                                         [PRODUCT_NARROW] = "narrow",
                                         [PRODUCT_PLAIN] = "plain"};
-    *why = "";
+    *why = emit_is_gru(n) ? emit_gru_why(t, n, p->arena) : "";
+    if (emit_is_gru(n)) return "recurrent";
     if (!emit_product_of(n)) return "loop";
     *why = emit_choice_why(t, n);
     return names[emit_choice(t, n)];
 }
 
 static void line(const IrProgram *p, const PassTarget *t, const IrNode *n, FILE *out) {
-    const char *why, *made = kernel(t, n, &why);
+    const char *why, *made = kernel(p, t, n, &why);
     double flops = ir_cost(p, n).flops * times(p, n), bytes = moved(p, n);
     char domain[32];
     snprintf(domain, sizeof domain, "%s/%d", domains[n->plan.domain], n->plan.block);
-    fprintf(out, "%5d %5d  %-9s %-8s %9.3f %9.3f %7.1f  %-16s %-20s %-20s %-20s%s%s\n", n->id, n->plan.phase,
+    fprintf(out, "%5d %5d  %-9s %-9s %9.3f %9.3f %7.1f  %-16s %-20s %-20s %-20s%s%s\n", n->id, n->plan.phase,
             domain, made, flops / 1e6, bytes / 1e6, bytes > 0 ? flops / bytes : 0, where(p, n), sizes(p, n),
             op_text(p, n), place(p, n), *why ? "  # " : "", why);
 }
@@ -112,7 +113,7 @@ static void function(const IrProgram *p, const PassTarget *t, const IrFunc *f, F
     double flops = 0, bytes = 0;
     int64_t scratch = 0;
     int kernels = 0, phases = 0;
-    fprintf(out, "func %s\n%5s %5s  %-9s %-8s %9s %9s %7s  %-16s %-20s %-20s %s\n", f->name, "node", "phase",
+    fprintf(out, "func %s\n%5s %5s  %-9s %-9s %9s %9s %7s  %-16s %-20s %-20s %s\n", f->name, "node", "phase",
             "domain", "kernel", "MFLOP", "MB", "FLOP/B", "from", "size", "op", "place");
     for (int i = 0; i < f->body.n; i++) {
         const IrNode *n = f->body.nodes[i];
