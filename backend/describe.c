@@ -112,7 +112,7 @@ static json_t *columns_of(Describe *d) {
 }
 
 static json_t *axes_of(Describe *d) {
-    static const char *const kinds[] = {"list", "first", "last", "filter"};
+    static const char *const kinds[] = {"list", "first", "last", "filter", "append"};
     json_t *all = json_array();
     for (int i = 0; i < d->p->n_axes; i++) {
         const IrAxis *a = &d->p->axes[i];

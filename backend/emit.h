@@ -296,6 +296,9 @@ int64_t emit_tiles(Emit *e, const IrNode *n);
 /* Scratch bytes that the node's kernel needs. */
 int64_t emit_scratch(const IrProgram *p, const PassTarget *t, const IrNode *n);
 
+/* ---- emit_attend.c ---- */
+int64_t emit_attend_scratch(const IrNode *n);
+
 /* ---- one function an op, by the op table ----
  * EW: the value from the operands' values. SRC: the address. Others: the whole kernel. READ ops are done by
  * the reader, and what a step sees of them is an input; ROOT ops are the driver's. */

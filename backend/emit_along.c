@@ -87,6 +87,64 @@ void emit_SHIFT(Emit *e, const IrNode *n) {
     emit_end(e, &row);
 }
 
+/* ---- one position more ---- */
+
+/* The floats before row `row` of a list, and those after it. */
+static void row_floats(Emit *e, IrType t, Val row, Val *from, Val *to) {
+    int64_t size = ir_type_size(t);
+    *from = emit_scale(e, emit_offset(e, t.axis, row), size);
+    *to = emit_scale(e, emit_offset(e, t.axis, emit_add(e, row, emit_i64(e, 1))), size);
+}
+
+static void copy_floats(Emit *e, Val to, Val from, Val count) {
+    EmitNest copy = {.n = 1, .dim = {1}, .lo = emit_i64(e, 0), .hi = count, .n_ref = 2};
+    copy.ref[0] = (NestRef){.base = to, .stride = {1}};
+    copy.ref[1] = (NestRef){.base = from, .stride = {1}};
+    emit_copy(e, &copy);
+}
+
+void emit_APPEND(Emit *e, const IrNode *n) {
+    Val x = emit_base(e, n->in[0]), more = emit_base(e, n->in[1]), out = emit_base(e, n), from, end, to,
+        out_end;
+    int64_t size = ir_type_size(n->type);
+    EmitLoop row = emit_for(e, e->lo, e->hi, 1);
+    row_floats(e, n->in[0]->type, row.i, &from, &end);
+    row_floats(e, n->type, row.i, &to, &out_end);
+    copy_floats(e, emit_at(e, out, to), emit_at(e, x, from), emit_sub(e, end, from));
+    EmitNest last = {.n = 1, .dim = {size}, .n_ref = 2};
+    last.ref[0] = (NestRef){.base = emit_at(e, out, emit_sub(e, out_end, emit_i64(e, size))), .stride = {1}};
+    last.ref[1] = (NestRef){.base = more, .stride = {1}};
+    if (n->in[1]->type.live == LIVE_ROW) last.ref[1].base = emit_at(e, more, emit_scale(e, row.i, size));
+    emit_copy(e, &last);
+    emit_end(e, &row);
+}
+
+void emit_APPENDGRAD(Emit *e, const IrNode *n) {
+    Val g = emit_base(e, n->in[0]), out = emit_base(e, n), from, g_end, to, end;
+    EmitLoop row = emit_for(e, e->lo, e->hi, 1);
+    row_floats(e, n->in[0]->type, row.i, &from, &g_end);
+    row_floats(e, n->type, row.i, &to, &end);
+    copy_floats(e, emit_at(e, out, to), emit_at(e, g, from), emit_sub(e, end, to));
+    emit_end(e, &row);
+}
+
+void emit_SEGLAST(Emit *e, const IrNode *n) {
+    Val x = emit_base(e, n->in[0]), out = emit_base(e, n), from, end;
+    int64_t size = ir_type_size(n->type);
+    EmitLoop row = emit_for(e, e->lo, e->hi, 1);
+    row_floats(e, n->in[0]->type, row.i, &from, &end);
+    Val to = emit_at(e, out, emit_scale(e, row.i, size));
+    EmitIf any = emit_if(e, emit_icmp(e, LLVMIntSLT, from, end));
+    EmitNest last = {.n = 1, .dim = {size}, .n_ref = 2};
+    last.ref[0] = (NestRef){.base = to, .stride = {1}};
+    last.ref[1] = (NestRef){.base = emit_at(e, x, emit_sub(e, end, emit_i64(e, size))), .stride = {1}};
+    emit_copy(e, &last);
+    emit_else(e, &any);
+    emit_fill(e, to, emit_i64(e, 0), emit_i64(e, size), 0);
+    emit_fi(e, &any);
+    emit_end(e, &row);
+}
+
 /* ---- over the step ---- */
 
 void emit_LONGEST(Emit *e, const IrNode *n) {

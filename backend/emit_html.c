@@ -200,7 +200,7 @@ static json_t *lists(const IrProgram *p) {
     json_t *list = json_array();
     for (int i = 0; i < p->n_axes; i++) {
         bool known;
-        int64_t n = plan_positions(p, i, &known);
+        int64_t n = ir_positions(p, i, &known);
         json_array_append_new(list, json_pack("[o, I, b]", string(p->axes[i].name), (json_int_t)n, known));
     }
     return list;

@@ -143,6 +143,7 @@ static void weights(const Plan *plan) {
     fprintf(plan->out,
             "weights with optimizer slots: %.1f MiB dense, tables up to %.1f MiB, stored as rows are met\n",
             dense / 1048576, tables / 1048576);
+    for (int i = 0; i < p->n_effects; i++) fprintf(plan->out, "%s\n", p->effects[i]);
 }
 
 /* What can't be known before data comes, and what was taken instead. */
@@ -152,7 +153,7 @@ static void assumptions(const Plan *plan) {
             p->batch);
     for (int i = 0; i < p->n_axes; i++) {
         bool known;
-        int64_t n = plan_positions(p, i, &known);
+        int64_t n = ir_positions(p, i, &known);
         fprintf(plan->out, ", ~%s %" PRId64 " %s a row%s", p->axes[i].name, n,
                 n == 1 ? "position" : "positions", known ? " (its maximum)" : " (no maximum is declared)");
     }

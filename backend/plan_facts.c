@@ -5,53 +5,9 @@
 
 /* ---- work ---- */
 
-/* Of derived axes: what is taken of the parent's positions. */
-int64_t plan_positions(const IrProgram *p, int axis, bool *known) {
-    int64_t most = 0;
-    for (; axis >= 0; axis = p->axes[axis].parent) {
-        int64_t max = p->axes[axis].max;
-        if (max > 0 && (!most || max < most)) most = max;
-    }
-    if (known) *known = most > 0;
-    return most ? most : 1;
-}
-
-/* How many values of the type a step makes. */
-static double values(const IrProgram *p, IrType t) {
-    double rows = (double)p->batch;
-    switch (t.live) {
-    case LIVE_ROW: return rows;
-    case LIVE_POS: return rows * (double)plan_positions(p, t.axis, NULL);
-    case LIVE_UNIQ: return p->weights[t.axis].dim[0] < p->batch ? (double)p->weights[t.axis].dim[0] : rows;
-    default: return 1;
-    }
-}
-
-/* How often the node's work is done: as often as there are values of the finest of its result and operands.
- */
-static double times(const IrProgram *p, const IrNode *n) {
-    double most = n->type.elem == TY_NONE ? 1 : values(p, n->type);
-    for (int i = 0; i < n->n_in; i++) {
-        if (n->in[i]->type.elem != TY_F32) continue;
-        double v = values(p, n->in[i]->type);
-        if (v > most) most = v;
-    }
-    return most;
-}
-
-static double elements(const IrProgram *p, IrType t) {
-    return t.elem == TY_NONE ? 0 : (double)ir_type_size(t) * values(p, t);
-}
-
-static double moved(const IrProgram *p, const IrNode *n) {
-    if (ir_ops[n->op].cls == CLASS_TAB) return ir_cost(p, n).bytes * times(p, n);
-    double sum = elements(p, n->type);
-    for (int i = 0; i < n->n_in; i++) sum += elements(p, n->in[i]->type);
-    return 4 * sum;
-}
-
 PlanWork plan_work(const IrProgram *p, const IrNode *n) {
-    return (PlanWork){1, ir_cost(p, n).flops * times(p, n), moved(p, n)};
+    IrCost c = ir_step_cost(p, n);
+    return (PlanWork){1, c.flops, c.bytes};
 }
 
 bool plan_runs(const IrNode *n) { return n->plan.domain != DOM_NONE && ir_ops[n->op].cls != CLASS_ROOT; }

@@ -3,9 +3,7 @@
 #define CTRC_BACKEND_PLAN_FACTS_H
 #include "backend/emit.h"
 
-/* Work of a step of a whole batch. How long lists are and how many rows of a table differ is only known when
- * data comes: a list counts with its declared maximum, else as one position a row, and each row of the batch
- * meets a row of its own in each table, as far as the table has that many. */
+/* Work of a step of a whole batch, as ir_step_cost estimates it. */
 typedef struct {
     int ops;      /* kernels; before `schedule`, the nodes that will be some */
     double flops;
@@ -13,8 +11,6 @@ typedef struct {
 } PlanWork;
 PlanWork plan_work(const IrProgram *p, const IrNode *n);
 PlanWork plan_func_work(const IrProgram *p, const IrFunc *f);
-/* Positions a row that a list axis is counted with; *known: a maximum is declared. */
-int64_t plan_positions(const IrProgram *p, int axis, bool *known);
 
 bool plan_runs(const IrNode *n); /* has a kernel, once it is scheduled */
 

@@ -122,7 +122,7 @@ static bool unknown_index(Ev *ev, const Call *c, int64_t n, int64_t *out) {
     return false;
 }
 
-static int new_axis(Ev *ev, IrAxisKind kind, int parent, int64_t max, const char *suffix, Span span) {
+int ev_new_axis(Ev *ev, IrAxisKind kind, int parent, int64_t max, const char *suffix, Span span) {
     IrProgram *p = ev->p;
     if (!ev_step(ev, span, 1 + p->n_axes / 8)) return -1;
     const char *base = arena_printf(ev->a, "%s_%s", p->axes[parent].name, suffix), *name = base;
@@ -149,7 +149,7 @@ static IrNode *filtered(Ev *ev, Call *c, IrNode *n, int vocab) {
                  "a vocabulary would drop values of '%s', whose lists must stay aligned", axis->name);
         return NULL;
     }
-    int known = new_axis(ev, AXIS_FILTER, n->type.axis, 0, "known", c->span);
+    int known = ev_new_axis(ev, AXIS_FILTER, n->type.axis, 0, "known", c->span);
     if (known < 0) return NULL;
     IrAttr attrs[] = {ir_ai("vocab", vocab), ir_ai("unknown", -1), ir_ai("axis", known)};
     IrNode *out = ev_op_attrs(ev, OP_VOCAB, n, 3, attrs);
@@ -299,8 +299,8 @@ static Value *truncate_list(Ev *ev, Call *c) {
         if (x->kind == kind && x->parent == n->type.axis && x->max == keep) axis = i;
     }
     if (axis < 0)
-        axis = new_axis(ev, kind, n->type.axis, keep, arena_printf(ev->a, "%s%lld", end, (long long)keep),
-                        c->span);
+        axis = ev_new_axis(ev, kind, n->type.axis, keep, arena_printf(ev->a, "%s%lld", end, (long long)keep),
+                           c->span);
     if (axis < 0) return NULL;
     IrAttr attr = ir_ai("axis", axis);
     return ev_tensor(ev, ev_op_attrs(ev, OP_TRUNCATE, n, 1, &attr));

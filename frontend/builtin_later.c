@@ -11,6 +11,5 @@ static Value *later(Ev *ev, Call *c) { return ev_later(ev, c, arena_printf(ev->a
 
 const Builtin builtins_later[] = {
     {"gru", "x units", later},         {"augru", "x scores units", later}, {"sru", "x units tied?", later},
-    {"sru_light", "x units", later},   {"attend", "q k v scale?", later},  {"append", "seq row", later},
-    {"positions", "seq", later},       {0},
+    {"sru_light", "x units", later},   {0},
 };

@@ -343,6 +343,9 @@ bool ev_load_library(Ev *ev);
 SourceFile *ev_open(Ev *ev, const char *path, Span at, bool library);
 bool ev_finish(Ev *ev);
 
+/* builtin_feature.c: an axis derived from `parent`, called NAME_suffix. -1: a limit is passed */
+int ev_new_axis(Ev *ev, IrAxisKind kind, int parent, int64_t max, const char *suffix, Span span);
+
 /* builtin_later.c */
 Value *ev_later(Ev *ev, const Call *c, const char *what);
 

@@ -5,7 +5,7 @@
 
 typedef IrCost CostRule(const IrProgram *p, const IrNode *n);
 static CostRule ir_cost_zero, ir_cost_bytes, ir_cost_ew1, ir_cost_ew4, ir_cost_ew16, ir_cost_matmul,
-    ir_cost_fused;
+    ir_cost_attend, ir_cost_fused;
 
 static CostRule *const cost_rules[OP_COUNT] = {
 #define OP(id, text, min, max, attrs, shape, grad, cost, ...) [OP_##id] = ir_cost_##cost,
@@ -70,6 +70,16 @@ static IrCost ir_cost_matmul(const IrProgram *p, const IrNode *n) {
     return c;
 }
 
+/* For each pair of positions two products (five for the gradient) and an exponential; a row counts as long as
+ * its list can be, one position if nothing limits it. */
+static IrCost ir_cost_attend(const IrProgram *p, const IrNode *n) {
+    IrCost c = ir_cost_bytes(p, n);
+    int64_t most = ir_axis_max(p, n->type.axis);
+    double length = most ? (double)most : 1, d = size_of(n->in[0]->type), e = size_of(n->in[2]->type);
+    c.flops = length * (16 + (n->op == OP_ATTEND ? 2 * d + 2 * e : 6 * d + 4 * e));
+    return c;
+}
+
 /* The body's operations, but only the region's own operands and result touch memory. */
 static IrCost ir_cost_fused(const IrProgram *p, const IrNode *n) {
     IrCost c = ir_cost_bytes(p, n);
@@ -78,3 +88,49 @@ static IrCost ir_cost_fused(const IrProgram *p, const IrNode *n) {
 }
 
 IrCost ir_cost(const IrProgram *p, const IrNode *n) { return cost_rules[n->op](p, n); }
+
+/* ---- a step ---- */
+
+/* Of derived axes: what is taken of the parent's positions. */
+int64_t ir_positions(const IrProgram *p, int axis, bool *known) {
+    int64_t most = 0;
+    for (; axis >= 0; axis = p->axes[axis].kind == AXIS_LIST ? -1 : p->axes[axis].parent) {
+        int64_t max = p->axes[axis].max;
+        if (max > 0 && (!most || max < most)) most = max;
+    }
+    if (known) *known = most > 0;
+    return most ? most : IR_GUESSED_POSITIONS;
+}
+
+/* How many values of the type a step makes. */
+static double values(const IrProgram *p, IrType t) {
+    double rows = (double)p->batch;
+    switch (t.live) {
+    case LIVE_ROW: return rows;
+    case LIVE_POS: return rows * (double)ir_positions(p, t.axis, NULL);
+    case LIVE_UNIQ: return p->weights[t.axis].dim[0] < p->batch ? (double)p->weights[t.axis].dim[0] : rows;
+    default: return 1;
+    }
+}
+
+double ir_step_elements(const IrProgram *p, IrType t) {
+    return size_of(t) * (t.elem == TY_NONE ? 0 : values(p, t));
+}
+
+/* How often the node's work is done: as often as there are values of the finest of its result and operands.
+ */
+static double times(const IrProgram *p, const IrNode *n) {
+    double most = n->type.elem == TY_NONE ? 1 : values(p, n->type);
+    for (int i = 0; i < n->n_in; i++) {
+        double v = n->in[i]->type.elem == TY_F32 ? values(p, n->in[i]->type) : 0;
+        if (v > most) most = v;
+    }
+    return most;
+}
+
+IrCost ir_step_cost(const IrProgram *p, const IrNode *n) {
+    IrCost c = ir_cost(p, n);
+    double often = times(p, n), elements = ir_step_elements(p, n->type);
+    for (int i = 0; i < n->n_in; i++) elements += ir_step_elements(p, n->in[i]->type);
+    return (IrCost){c.flops * often, ir_ops[n->op].cls == CLASS_TAB ? c.bytes * often : 4 * elements};
+}

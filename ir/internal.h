@@ -34,13 +34,12 @@ bool ir_check_dims(IrProgram *p, int rank, const int64_t *dim, const char **why)
 /* Operand i is f32 (of any liveness); …of exactly that size; …of elem e. */
 bool ir_want_f32(IrProgram *p, const IrNode *n, int i, const char **why);
 bool ir_want_dims(IrProgram *p, const IrNode *n, int i, int rank, const int64_t *dim, const char **why);
+const char *ir_operand(IrProgram *p, const IrNode *n, int i); /* "" for the only operand, else "operand 2: " */
 bool ir_want_coarse(IrProgram *p, const IrNode *n, int i, const char **why); /* lives always or once a step */
 bool ir_want_rows(IrProgram *p, const IrNode *n, int i, const char **why);   /* lives a row or a position */
 /* Makes live and axis of `t` at least as fine as those of `with`; false if they can't meet. */
 bool ir_join_live(IrProgram *p, IrType *t, IrType with, const char **why);
 bool ir_axis_attr(IrProgram *p, const IrNode *n, const char *key, int rank, int *out, const char **why);
-/* "list column 'hist_item' (axis 'h')" */
-const char *ir_axis_described(const IrProgram *p, int axis);
 
 /* ---- verifier ---- */
 /* Where declarations stand in an IR text, by number: the verifier's errors point there while a text is read,

@@ -57,12 +57,13 @@ typedef struct {
     Span span;
 } IrColumn;
 
-typedef enum { AXIS_LIST, AXIS_FIRST, AXIS_LAST, AXIS_FILTER } IrAxisKind;
+typedef enum { AXIS_LIST, AXIS_FIRST, AXIS_LAST, AXIS_FILTER, AXIS_APPEND } IrAxisKind;
 typedef struct {
     const char *name;
     IrAxisKind kind; /* AXIS_LIST: of columns; else derived from `parent` */
     int parent;      /* derived: index, else -1 */
-    int64_t max;     /* AXIS_LIST: declared max (only the first max are used), 0 none; FIRST/LAST: n */
+    int64_t max;     /* AXIS_LIST: declared max (only the first max are used), 0 none; FIRST/LAST: n;
+                        APPEND: one more than the parent can have, 0 if that has no max */
     bool shared;     /* declared with axis =: lists stay aligned */
     Span span;
 } IrAxis;
@@ -230,6 +231,7 @@ typedef struct IrProgram {
     IrParam *params;      int n_params, cap_params;
     IrFunc **funcs;       int n_funcs, cap_funcs;
     const char **applied; int n_applied, cap_applied;   /* passes already run, with arguments */
+    const char **effects; int n_effects, cap_effects;   /* what they say they saved: "split-concat: …" */
     const char **requests; int n_requests, cap_requests; /* enable/disable lines of the file: "+p(args)" "-p" */
     Span *request_spans;  int n_request_spans, cap_request_spans; /* of each; none if the program was read as IR */
     int64_t batch, epochs, steps, shuffle, seed; /* train(…); 0 steps: no limit */
@@ -249,6 +251,14 @@ int ir_op_by_text(const char *text); /* -1 if unknown */
 bool ir_infer(IrProgram *p, const IrNode *n, IrType *out, const char **why);
 typedef struct { double flops, bytes; } IrCost; /* a row / position / unique row / step, as the result lives */
 IrCost ir_cost(const IrProgram *p, const IrNode *n);
+/* Work of a step of a whole batch, for choosing and for reports. How long lists are and how many rows of a table
+ * differ is only known when data comes: a list counts with its declared maximum, else with a guess, and each row
+ * of the batch meets a row of its own in each table, as far as the table has that many. */
+enum { IR_GUESSED_POSITIONS = 20 };
+int64_t ir_positions(const IrProgram *p, int axis, bool *known); /* a row; *known: a maximum is declared */
+double ir_step_elements(const IrProgram *p, IrType t);           /* of all values of the type */
+/* bytes: every operand read once, the result written once; of tables the rows at hand */
+IrCost ir_step_cost(const IrProgram *p, const IrNode *n);
 
 /* ---- building ---- */
 IrProgram *ir_program_new(Arena *a, Diag *d);
@@ -292,6 +302,8 @@ int ir_count_uses(IrBody *b, const IrNode *n);
 /* The node in whose place n stands: for a reshape that schedule made a view (domain none, so it isn't run) its
  * operand, and so on; else n itself. */
 const IrNode *ir_viewed(const IrNode *n);
+int64_t ir_axis_max(const IrProgram *p, int axis); /* most positions that a row can have along it, 0: no limit */
+const char *ir_axis_described(const IrProgram *p, int axis); /* "list column 'hist_item' (axis 'h')" */
 void ir_fans(const IrWeight *w, double *fan_in, double *fan_out); /* last two dimensions */
 
 /* ---- text ---- */

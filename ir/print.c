@@ -156,7 +156,7 @@ static void put_input(IrPrinter *pr) {
 }
 
 static void put_axis(IrPrinter *pr, const IrAxis *x) {
-    static const char *const kinds[] = {"list", "first", "last", "filter"};
+    static const char *const kinds[] = {"list", "first", "last", "filter", "append"};
     fputs("axis ", pr->out);
     ir_put_name(pr->out, x->name);
     fprintf(pr->out, " %s", kinds[x->kind]);
@@ -267,6 +267,8 @@ static void put_training(IrPrinter *pr) {
         fputs("request ", pr->out), put_cstring(pr->out, p->requests[i]), fputc('\n', pr->out);
     for (int i = 0; i < p->n_applied; i++)
         fputs("applied ", pr->out), put_cstring(pr->out, p->applied[i]), fputc('\n', pr->out);
+    for (int i = 0; i < p->n_effects; i++)
+        fputs("effect ", pr->out), put_cstring(pr->out, p->effects[i]), fputc('\n', pr->out);
 }
 
 void ir_print(const IrProgram *p, FILE *out) {

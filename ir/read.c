@@ -236,7 +236,7 @@ static bool read_column(Reader *r) {
 }
 
 static bool read_axis(Reader *r) {
-    static const char *const kinds[] = {"list", "first", "last", "filter"};
+    static const char *const kinds[] = {"list", "first", "last", "filter", "append"};
     IrAxis x = {.parent = -1};
     int kind;
     const Property props[] = {
@@ -474,6 +474,7 @@ typedef enum {
     I_WEIGHT,
     I_REQUEST,
     I_APPLIED,
+    I_EFFECT,
     I_FUNC
 } Item;
 
@@ -495,6 +496,7 @@ static bool read_item(Reader *r, Item item) {
     case I_WEIGHT: return read_weight(r);
     case I_REQUEST: return read_list_item(r, &p->requests, &p->n_requests, &p->cap_requests);
     case I_APPLIED: return read_list_item(r, &p->applied, &p->n_applied, &p->cap_applied);
+    case I_EFFECT: return read_list_item(r, &p->effects, &p->n_effects, &p->cap_effects);
     case I_FUNC: return read_func(r);
     }
     return false;
@@ -515,7 +517,8 @@ static void note_place(Reader *r, Item item, Span at) {
 static bool read_items(Reader *r) {
     static const char *const words[] = {"model",     "source", "digest",  "input",   "train",
                                         "file",      "param",  "column",  "axis",    "vocab",
-                                        "optimizer", "weight", "request", "applied", "func"};
+                                        "optimizer", "weight", "request", "applied", "effect",
+                                        "func"};
     unsigned seen = 0;
     while (!r->lx.failed && r->lx.token.kind != T_END) {
         int item;

@@ -15,15 +15,14 @@ bool ir_check_dims(IrProgram *p, int rank, const int64_t *dim, const char **why)
     return true;
 }
 
-/* "" for the only operand, else "operand 2: ". */
-static const char *which(IrProgram *p, const IrNode *n, int i) {
+const char *ir_operand(IrProgram *p, const IrNode *n, int i) {
     return n->n_in == 1 ? "" : arena_printf(p->arena, "operand %d: ", i + 1);
 }
 
 bool ir_want_f32(IrProgram *p, const IrNode *n, int i, const char **why) {
     IrType t = n->in[i]->type;
     if (t.elem == TY_F32) return true;
-    return ir_wrong(p, why, "%sexpected f32, found %s", which(p, n, i), ir_type_text(p, t));
+    return ir_wrong(p, why, "%sexpected f32, found %s", ir_operand(p, n, i), ir_type_text(p, t));
 }
 
 bool ir_want_dims(IrProgram *p, const IrNode *n, int i, int rank, const int64_t *dim, const char **why) {
@@ -31,7 +30,7 @@ bool ir_want_dims(IrProgram *p, const IrNode *n, int i, int rank, const int64_t 
     bool same = t.elem == TY_F32 && t.rank == rank;
     for (int k = 0; same && k < rank; k++) same = t.dim[k] == dim[k];
     if (same) return true;
-    return ir_wrong(p, why, "%sexpected %s, found %s", which(p, n, i),
+    return ir_wrong(p, why, "%sexpected %s, found %s", ir_operand(p, n, i),
                     ir_type_text(p, ir_f32(t.elem == TY_F32 ? t.live : LIVE_ROW, t.axis, rank, dim)),
                     ir_type_text(p, t));
 }
@@ -39,14 +38,14 @@ bool ir_want_dims(IrProgram *p, const IrNode *n, int i, int rank, const int64_t 
 bool ir_want_coarse(IrProgram *p, const IrNode *n, int i, const char **why) {
     IrType t = n->in[i]->type;
     if (t.live == LIVE_ALWAYS || t.live == LIVE_STEP) return true;
-    return ir_wrong(p, why, "%sexpected a value that lives always or a step, found %s", which(p, n, i),
+    return ir_wrong(p, why, "%sexpected a value that lives always or a step, found %s", ir_operand(p, n, i),
                     ir_type_text(p, t));
 }
 
 bool ir_want_rows(IrProgram *p, const IrNode *n, int i, const char **why) {
     IrType t = n->in[i]->type;
     if (t.live == LIVE_ROW || t.live == LIVE_POS) return true;
-    return ir_wrong(p, why, "%sexpected a value a row or position, found %s", which(p, n, i),
+    return ir_wrong(p, why, "%sexpected a value a row or position, found %s", ir_operand(p, n, i),
                     ir_type_text(p, t));
 }
 

@@ -163,6 +163,27 @@ bool ir_shape_truncate(IrProgram *p, const IrNode *n, IrType *out, const char **
     return true;
 }
 
+/* The length along a filtered axis is known only from what was filtered, so the way up may not lead past one.
+ */
+static bool derived_length(const IrProgram *p, int axis, int from) {
+    while (axis != from && p->axes[axis].kind != AXIS_LIST && p->axes[axis].kind != AXIS_FILTER)
+        axis = p->axes[axis].parent;
+    return axis == from;
+}
+
+bool ir_shape_positions(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
+    IrType t = n->in[0]->type;
+    int axis = (int)ir_attr_i(n, "axis");
+    if (t.live != LIVE_POS) return ir_wrong(p, why, "expected a list, found %s", ir_type_text(p, t));
+    if (!derived_length(p, axis, t.axis))
+        return ir_wrong(p, why, "expected axis '%s' or one truncated or appended from it, found axis '%s'",
+                        p->axes[t.axis].name, p->axes[axis].name);
+    if (!ir_axis_max(p, axis))
+        return ir_wrong(p, why, "expected an axis with a max, found axis '%s'", p->axes[axis].name);
+    t.axis = axis;
+    return id_type(p, t, ir_axis_max(p, axis), "positions", out, why);
+}
+
 bool ir_shape_key(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
     IrType t = n->in[0]->type;
     if ((t.elem != TY_STR && t.elem != TY_INT) || t.live != LIVE_ROW)

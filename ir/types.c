@@ -44,6 +44,12 @@ const char *ir_type_text(const IrProgram *p, IrType t) {
     return kept;
 }
 
+/* A filtered list is at most as long as the one it was taken from. */
+int64_t ir_axis_max(const IrProgram *p, int axis) {
+    while (p->axes[axis].kind == AXIS_FILTER) axis = p->axes[axis].parent;
+    return p->axes[axis].max;
+}
+
 const char *ir_axis_described(const IrProgram *p, int axis) {
     if (axis < 0 || axis >= p->n_axes) return "an unknown list";
     int root = axis; /* a derived axis has no columns of its own */

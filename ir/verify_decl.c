@@ -74,6 +74,13 @@ static void check_axes(DeclCheck *v) {
         if (x->max < counted)
             wrong_decl(v, DECL_AXIS, i, "axis '%s': expected max of at least %d, found %lld", x->name,
                        counted, (long long)x->max);
+        if (x->kind == AXIS_APPEND && x->parent >= 0 && x->parent < i) {
+            int64_t most = ir_axis_max(v->p, x->parent), expected = most ? most + 1 : 0;
+            if (x->max != expected)
+                wrong_decl(v, DECL_AXIS, i,
+                           "axis '%s': expected max of %lld, one more than its parent's, found %lld", x->name,
+                           (long long)expected, (long long)x->max);
+        }
     }
 }
 

@@ -65,6 +65,21 @@ void pass_grad_shift(PassGrad *c, IrNode *y, IrNode *g) {
     to(c, y, 0, ir_build(&c->b, OP_SHIFT, 1, &g, 1, &back));
 }
 
+/* The list's positions get theirs, the row what its one position got. A gradient that is the same all along
+ * is the list's as it stands. */
+void pass_grad_append(PassGrad *c, IrNode *y, IrNode *g) {
+    IrNode *x = y->in[0], *row = y->in[1];
+    IrAttr axis = ir_ai("axis", x->type.axis);
+    if (!g) return;
+    if (pass_gradient_wants(x))
+        pass_gradient_to_own(c, x,
+                             g->type.live < LIVE_POS ? g : ir_build(&c->b, OP_APPENDGRAD, 1, &g, 1, &axis));
+    if (!pass_gradient_wants(row)) return;
+    IrNode *last = pass_gradient_repeat(c, g, y);
+    if (last) last = ir_build1(&c->b, OP_SEGLAST, last);
+    if (last) pass_gradient_to(c, last, row, last);
+}
+
 /* ---- reductions inside a row ---- */
 
 /* v of the reduction's result, with the reduced axis as 1 again. */

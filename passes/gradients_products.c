@@ -73,6 +73,20 @@ void pass_grad_matmul(PassGrad *c, IrNode *y, IrNode *g) {
     }
 }
 
+/* ---- attention: one record holds all three gradients ---- */
+
+void pass_grad_attend(PassGrad *c, IrNode *y, IrNode *g) {
+    IrNode *in[5] = {y->in[0], y->in[1], y->in[2], y, pass_gradient_repeat(c, g, y)};
+    IrAttr scale = ir_af("scale", ir_attr_f(y, "scale"));
+    IrNode *all = in[4] ? ir_build(&c->b, OP_ATTENDGRAD, 5, in, 1, &scale) : NULL;
+    for (int i = 0, at = 0; all && i < 3; i++) {
+        int width = (int)y->in[i]->type.dim[0];
+        if (pass_gradient_wants(y->in[i]))
+            pass_gradient_to_own(c, y->in[i], pass_slice(&c->b, all, 0, at, at + width));
+        at += width;
+    }
+}
+
 /* ---- lookups ---- */
 
 /* One pair for each id and kind, so that the runtime's list of occurrences and ours agree. A list pooled both

@@ -262,7 +262,7 @@ static IrNode *visit(PassRewrite *rw, IrNode *n) {
         const IrWeight like = *kernel_behind(rw->p, &v->old, n);
         return rewrite_concat(d, &rw->b, n, &like);
     }
-    if (n->op == OP_MATMUL && n->in[1]->op == OP_WEIGHT && n->in[0]->op == OP_CONCAT &&
+    if (n->op == OP_MATMUL && n->in[1]->op == OP_WEIGHT && n->in[0]->op == OP_CONCAT && !ir_attr_i(n, "tb") &&
         ir_type_width(n->in[0]->type) != n->in[1]->type.dim[0])
         return narrower_product(&rw->b, n);
     if (d->inner[n->id] || (n->op != OP_ADD && !term_product(d, rw->p, n))) return n;

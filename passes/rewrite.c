@@ -1,5 +1,6 @@
 /* Walking, rebuilding and comparing: see rewrite.h. */
 #include "passes/rewrite.h"
+#include <stdarg.h>
 #include <string.h>
 
 /* ---- properties ---- */
@@ -193,4 +194,16 @@ IrNode *pass_matmul(IrBuilder *b, IrNode *x, IrNode *y, bool ta, bool tb) {
 IrNode *pass_seg_len(IrBuilder *b, int axis) {
     IrAttr a = ir_ai("axis", axis);
     return ir_build(b, OP_SEGLEN, 0, NULL, 1, &a);
+}
+
+/* ---- effects ---- */
+
+void pass_effect(IrProgram *p, const char *pass, const char *fmt, ...) {
+    char text[256];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    const char *line = arena_printf(p->arena, "%s: %s", pass, text);
+    ARENA_PUSH(p->arena, p->effects, p->n_effects, p->cap_effects, line);
 }

@@ -60,6 +60,10 @@ IrNode *pass_reshape(IrBuilder *b, IrNode *x, int rank,
 IrNode *pass_matmul(IrBuilder *b, IrNode *x, IrNode *y, bool ta, bool tb);
 IrNode *pass_seg_len(IrBuilder *b, int axis);
 
+/* ---- effects ---- */
+/* Notes in the program what a pass saved, for --emit=plan: "NAME: …". */
+void pass_effect(IrProgram *p, const char *pass, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
 /* ---- arguments ---- */
 /* The value of `key` in "a=1,b=x"; NULL if it isn't there. In the arena. */
 const char *pass_arg(IrProgram *p, const char *args, const char *key);

@@ -94,6 +94,14 @@ static IrNode *reshape(PassRewrite *rw, IrNode *n) {
 
 /* ---- entrances ---- */
 
+/* Appends x, or the parts of which it was joined before, to part. */
+static int add_parts(IrNode **part, int n, IrNode *x, int axis) {
+    bool joined = x->op == OP_CONCAT && ir_attr_i(x, "axis") == axis;
+    for (int i = 0; joined && i < x->n_in; i++) part[n++] = x->in[i];
+    if (!joined) part[n++] = x;
+    return n;
+}
+
 IrNode *pass_simplify_pads(PassRewrite *rw, IrNode *n) {
     IrNode *a = n->in[0], *b = n->in[1];
     if (a->op != OP_PAD || b->op != OP_PAD || !ir_type_eq(a->type, b->type)) return n;
@@ -106,7 +114,9 @@ IrNode *pass_simplify_pads(PassRewrite *rw, IrNode *n) {
     if (ir_attr_i(a, "before") + a->in[0]->type.dim[axis] != ir_attr_i(b, "before")) return n;
     IrAttr along = ir_ai("axis", axis),
            pad[3] = {along, ir_ai("before", ir_attr_i(a, "before")), ir_ai("after", ir_attr_i(b, "after"))};
-    IrNode *both = ir_build(&rw->b, OP_CONCAT, 2, (IrNode *[]){a->in[0], b->in[0]}, 1, &along);
+    IrNode **part = ARENA_ARRAY(rw->p->arena, IrNode *, 2 + a->in[0]->n_in + b->in[0]->n_in);
+    int parts = add_parts(part, add_parts(part, 0, a->in[0], axis), b->in[0], axis);
+    IrNode *both = ir_build(&rw->b, OP_CONCAT, parts, part, 1, &along);
     return both ? ir_build(&rw->b, OP_PAD, 1, &both, 3, pad) : NULL;
 }
 

@@ -173,6 +173,21 @@ static uint32_t run_number(const RtValues *x, uint32_t *out) {
     return x->n;
 }
 
+/* The row's length along an axis; filtered ones were set by their vocab. */
+static uint32_t length_along(const RtFeatureState *s, const RtModel *m, int axis) {
+    const RtAxis *a = &m->axes[axis];
+    if (a->kind == RT_AXIS_LIST || a->kind == RT_AXIS_FILTER) return s->axis_len[axis];
+    uint32_t whole = length_along(s, m, a->parent);
+    if (a->kind == RT_AXIS_APPEND) return whole + 1;
+    return whole < a->max ? whole : (uint32_t)a->max;
+}
+
+static uint32_t run_positions(const Run *r, uint32_t *out) {
+    uint32_t n = length_along(r->s, r->p->m, r->f->axis);
+    for (uint32_t i = 0; i < n; i++) out[i] = i;
+    return n;
+}
+
 /* The same values, or the first or last of them: no copy. */
 static RtValues view(const Run *r, const RtValues *x) {
     RtValues v = *x;
@@ -201,7 +216,7 @@ static void store_view(const RtFeature *f, const RtValues *v, uint32_t *out) {
 
 /* Most values that the feature can have in this row. */
 static uint32_t most_values(const Run *r) {
-    uint32_t n = 1;
+    uint32_t n = r->f->op == RT_F_POSITIONS ? length_along(r->s, r->p->m, r->f->axis) : 1;
     for (int k = 0; k < r->f->n_in; k++)
         if (part(r, k)->n > n) n = part(r, k)->n;
     return n;
@@ -224,6 +239,7 @@ static uint32_t run_op(const Run *r, uint32_t *out) {
     case RT_F_BUCKETIZE: return run_bucketize(r, x, out);
     case RT_F_IDENTITY: return run_identity(r, x, out);
     case RT_F_CROSS: return run_cross(r, out);
+    case RT_F_POSITIONS: return run_positions(r, out);
     case RT_F_KEY: return run_key(x, out);
     case RT_F_NUMBER: return run_number(x, out);
     default: return 0;
@@ -251,27 +267,21 @@ static bool run_feature(const Run *r, uint32_t *words) {
     return true;
 }
 
-/* Lengths along axes derived from others, parents first; filtered ones were set by their vocab. */
+/* Lengths along all axes that are on. */
 static void store_lengths(const RtFeatureState *s, const RtPlan *p, uint32_t *words) {
-    for (int k = 0; k < p->n_axis_words; k++) {
-        int axis = p->axis_order[k];
-        const RtAxis *a = &p->m->axes[axis];
-        if (a->kind == RT_AXIS_FIRST || a->kind == RT_AXIS_LAST) {
-            uint32_t whole = s->axis_len[a->parent];
-            s->axis_len[axis] = whole < a->max ? whole : (uint32_t)a->max;
-        }
-        words[k] = s->axis_len[axis];
-    }
+    for (int k = 0; k < p->n_axis_words; k++) words[k] = length_along(s, p->m, p->axis_order[k]);
 }
 
 bool rt_features_run(RtFeatureState *s, const RtPlan *p, const RtValues *columns, RtRows *rows,
                      RtFeatureError *error) {
     const RtModel *m = p->m;
-    uint32_t longest = 1;
+    uint32_t longest = 1, appended = 0; /* no axis is longer than a list and all that may be appended to it */
     for (int k = 0; k < p->n_axis_words; k++) {
         int axis = p->axis_order[k];
         if (m->axes[axis].kind == RT_AXIS_LIST && s->axis_len[axis] > longest) longest = s->axis_len[axis];
+        appended += m->axes[axis].kind == RT_AXIS_APPEND;
     }
+    longest += appended;
     /* room for everything now: values that later features look at must not move */
     rt_rows_reserve(rows, (size_t)p->n_axis_words + (size_t)p->n_items * 2 * longest);
     uint32_t *head = rows->word + rows->words, *at = head + p->n_axis_words;

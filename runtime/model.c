@@ -136,8 +136,8 @@ static void parse_axes(Parse *p) {
         const json_t *o = item(p, list, "axes", i);
         RtAxis *a = &m->axes[i];
         a->name = rt_json_str(j, o, "name");
-        a->kind = rt_json_word(j, o, "kind", WORDS("list", "first", "last", "filter"));
-        a->parent = (int)rt_json_int(j, o, "parent", -1, n_list - 1);
+        a->kind = rt_json_word(j, o, "kind", WORDS("list", "first", "last", "filter", "append"));
+        a->parent = (int)rt_json_int(j, o, "parent", -1, i - 1); /* above it */
         if ((a->kind == RT_AXIS_LIST) != (a->parent < 0)) rt_json_fail(j, "only a derived axis has a parent");
         a->max = rt_json_int(j, o, "max", 0, INT64_MAX);
         a->shared = rt_json_bool(j, o, "shared");
@@ -173,9 +173,9 @@ static void parse_features(Parse *p) {
     for (int i = 0; i < n_list; i++) {
         const json_t *o = item(p, list, "features", i);
         RtFeature *f = &m->features[i];
-        f->op = rt_json_word(
-            j, o, "op",
-            WORDS("value", "number", "hash", "vocab", "bucketize", "identity", "cross", "truncate", "key"));
+        f->op = rt_json_word(j, o, "op",
+                             WORDS("value", "number", "hash", "vocab", "bucketize", "identity", "cross",
+                                   "truncate", "positions", "key"));
         parse_parts(p, o, f, i);
         f->type = rt_json_word(j, o, "type", WORDS("f32", "id", "key", "str", "int"));
         f->axis = (int)rt_json_int(j, o, "axis", -1, m->n_axes - 1);

@@ -144,6 +144,8 @@ static RtValueType op_gives(const RtFeature *f) {
     }
 }
 
+static bool is_cut(RtAxisKind kind) { return kind == RT_AXIS_FIRST || kind == RT_AXIS_LAST; }
+
 static bool check_axis(const RtModel *m, int i, RtMessage *err) {
     const RtFeature *f = &m->features[i];
     int axis = -1;
@@ -155,7 +157,13 @@ static bool check_axis(const RtModel *m, int i, RtMessage *err) {
     }
     bool derived = f->axis >= 0 && m->axes[f->axis].kind != RT_AXIS_LIST && m->axes[f->axis].parent == axis;
     bool ok = f->axis == axis;
-    if (f->op == RT_F_TRUNCATE) ok = derived && m->axes[f->axis].kind != RT_AXIS_FILTER;
+    if (f->op ==
+        RT_F_POSITIONS) { /* up to its list, not past a filtered one, whose length is known from its values */
+        ok = f->axis >= 0 && axis >= 0;
+        for (int a = f->axis; ok && a != axis; a = m->axes[a].parent)
+            ok = m->axes[a].kind != RT_AXIS_LIST && m->axes[a].kind != RT_AXIS_FILTER;
+    }
+    if (f->op == RT_F_TRUNCATE) ok = derived && is_cut(m->axes[f->axis].kind);
     if (f->op == RT_F_VOCAB && f->axis >= 0 && m->axes[f->axis].kind == RT_AXIS_FILTER && f->axis != axis)
         ok = derived && f->unknown < 0;
     if (!ok) return rt_message(err, "description: features[%d]: its axis doesn't follow from its parts'", i);
@@ -180,7 +188,8 @@ static bool check_features(RtPlan *p, RtMessage *err) {
                 ok =
                     rt_message(err, "description: features[%d]: the op doesn't fit its parts or its type", i);
             if (f->op != RT_F_VALUE && f->op != RT_F_NUMBER && f->op != RT_F_BUCKETIZE &&
-                f->op != RT_F_IDENTITY && (part & HAS_TEXT) && part_column(p, f->in[k]) >= 0)
+                f->op != RT_F_IDENTITY && f->op != RT_F_POSITIONS && (part & HAS_TEXT) &&
+                part_column(p, f->in[k]) >= 0)
                 p->column_text[part_column(p, f->in[k])] = true;
         }
         ok = ok && check_axis(m, i, err);

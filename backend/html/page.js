@@ -234,7 +234,7 @@ class Page {
   }
   tellState() {
     const s = this.data.states[this.at], { counts } = this.change(this.at);
-    if (!s.pass) return this.about([['b', this.firstName()], ['', 'before the first pass'], ['', 'click an op to pin it; ← → go from pass to pass']]);
+    if (!s.pass) return this.about([['b', this.firstName()], ['', this.data.files.length ? 'before the first pass' : 'as the file holds it'], ['', 'click an op to pin it; ← → go from pass to pass']]);
     const told = [[counts.added, 'added'], [counts.removed, 'removed'], [counts.changed, 'changed'], [counts.planned, 'with a new plan']]
       .filter(x => x[0]).map(x => `${x[0]} ${x[1]}`).join(', ');
     this.about([['b', s.pass], ['', s.meaning], ['', told ? 'lines: ' + told : 'nothing changed']]);

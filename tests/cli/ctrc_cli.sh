@@ -131,6 +131,19 @@ expect 0 "" m.ctr --disable=fuse --emit=ir; ! grep -q 'applied "fuse"' out || fa
 expect 0 "" m.ctr --disable fuse,simplify --emit=ir; ! grep -q 'applied "simplify"' out || fail "--disable takes one pass only"
 expect 0 "" m.ctr -D lr=0.25 --emit=ir; prints 'lr = 0\.25'
 
+# ---- what predicted times rest on: measured once, kept, measured anew if the file is no use; else given ----
+rates=$(echo cache/ctrc/rates-*.json); [ -s "$rates" ] || fail "no rates are kept"
+expect 0 "" m.ctr --emit=plan; prints "; measured on this .*, kept in $work/$rates\$"
+printf '{"flops": 5e9, "cache_bytes": 7e9, "memory_bytes": 3e9}' > "$rates"
+expect 0 "" m.ctr --emit=plan; prints ' at 5 GFLOP/s, 7 GB/s in cache, 3 GB/s in memory; measured on this'
+for junk in '' '{"flops": 0, "cache_bytes": 1, "memory_bytes": 1}' '{"flops": "fast"}' '['; do
+  printf '%s' "$junk" > "$rates"
+  expect 0 "" m.ctr --emit=plan; prints '; measured on this'; grep -q '"memory_bytes": [1-9]' "$rates" || fail "rates stay '$junk'"
+done
+expect 0 "" m.ctr --march=x86-64-v3 --emit=plan; prints '; given for a core like Zen 3, not measured here$'
+expect 0 "" m.ctr --march=x86-64-v4 --emit=plan; prints '; given for a core with AVX-512, not measured here$'
+XDG_CACHE_HOME=/dev/null/none HOME='' expect 0 "" m.ctr --emit=plan; prints '; given for a core'
+
 # ---- diff ----
 expect 0 "no difference" diff m.ctr m.ctr; [ ! -s out ] || fail "diff of equal programs prints"
 expect 0 "no difference" diff m.ctr front.ir

@@ -20,7 +20,7 @@ done
 for v in uid mid cat; do printf 'default\na\nb\n' > "$dir/${v}_voc.txt"; done
 for f in models/*.ctr models/papers/*.ctr; do
   grep -q '^model ' "$f" || continue   # imported by others
-  logs=(); grep -q '"amazon.ctr"' "$f" && logs=(-D "logs=$dir")
+  logs=(); grep -q 'amazon.ctr"' "$f" && logs=(-D "logs=$dir")
   out=$("$ctrc" check "$f" "${logs[@]}" 2>&1) || { echo "$f does not compile:"; echo "$out"; bad=1; continue; }
   [ -z "$out" ] || { echo "$f is not clean:"; echo "$out"; bad=1; }
 done

@@ -3,8 +3,9 @@
 . tests/e2e/common.sh.inc
 exact=$("$ctrc" --list-passes | awk '/ exact/ { print $1 }' | sort -u)
 [ "$(echo "$exact" | wc -l)" -ge 4 ] || fail "--list-passes names fewer than four exact passes: $exact"
-for m in wdl deepfm dlrm adult bank; do
-  args="-D lr=0.001"; grep -q 'param buckets' models/$m.ctr && args="$args -D buckets=1000"
+for v in uid mid cat; do seq 1000 1300 > "$work/${v}_voc.txt"; done
+for m in wdl deepfm dlrm adult bank din; do
+  args="-D lr=0.001"; [ $m = din ] && args="$args -D logs=$work"; grep -q 'param buckets' models/$m.ctr && args="$args -D buckets=1000"
   "$ctrc" synth models/$m.ctr $args --rows 12000 --seed 3 -o "$work/log" 2> /dev/null || fail "no log for $m"
   losses() { # losses NAME FLAGS…
     local name=$1; shift

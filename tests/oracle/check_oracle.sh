@@ -1,32 +1,58 @@
 #!/usr/bin/env bash
-# The first 20 losses of five models, against those that an independent implementation recorded (oracle.py): the
-# compiled program's to 1e-4, the reference interpreter's to 1e-9, with and without the optional passes.
+# The first 20 steps of each model against those that an independent implementation recorded (oracle.py): losses,
+# metrics, and the norm of every weight's gradient. The compiled program's losses and metrics to 1e-4, its gradients
+# to 1e-3; the reference interpreter's all to 1e-9, with and without the optional passes.
 #   check_oracle.sh [MODEL…]
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 root=$here/../..
+. "$here/models.sh"
 BUILD=$(cd "${BUILD:-$root/build/release}" && pwd) || exit 1
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 bad=0
 fail() { echo "FAILED: $*"; bad=1; }
 check() { "$BUILD/tests/oracle_check" "$record" "$@"; }
+train() { "$work/$model" train --data "$log" --no-shuffle "$@" 2> "$work/err"; }
 
-for model in ${*:-wdl deepfm dlrm adult bank}; do
+# A program tells no gradients, but what adam and ftrl keep from step to step does: one run for each step, which ends
+# after it. The last one's log and results are kept.
+gradients_of_program() {
+  local k before=$work/start
+  for ((k = 1; k <= 20; k++)); do
+    train --steps "$k" --threads $((k % 2 + 1)) --save "$work/after-$k" --log "$work/log" --log-every 1 --json \
+      > "$work/json" && check --slots "$before" "$work/after-$k" || return 1
+    [ "$k" -eq 1 ] || rm -r "$before"
+    before=$work/after-$k
+  done
+  rm -r "$before"
+}
+
+for model in ${*:-$all_models}; do
   record=$here/$model.json
-  log=$here/$(sed -n 's/.*"log": "\(.*\)".*/\1/p' "$record")
+  log=$here/$(sed -n 's/.*"log": "\([^"]*\)".*/\1/p' "$record")
+  mapfile -t arguments < <(arguments_of "$model" "$work")
   read -ra defines < <(check --defines)
-  check --log "$log" || { fail "$model: other log"; continue; }
-  "$BUILD/bin/ctrc" "$root/models/$model.ctr" "${defines[@]}" -o "$work/$model" || { fail "$model: doesn't compile"; continue; }
-  "$work/$model" train --data "$log" --steps 0 --save "$work/start" > /dev/null 2> "$work/err" ||
+  arguments+=("${defines[@]}")
+  check --files "$here" || { fail "$model: other log"; continue; }
+  "$BUILD/bin/ctrc" "${arguments[@]}" -o "$work/$model" || { fail "$model: doesn't compile"; continue; }
+  train --steps 0 --save "$work/start" > /dev/null ||
     { cat "$work/err"; fail "$model: no checkpoint of the initial weights"; continue; }
   check --weights "$work/start" || { fail "$model: other initial weights"; continue; }
-  "$work/$model" train --data "$log" --steps 20 --no-shuffle --threads 2 --log "$work/log" --log-every 1 > /dev/null 2> "$work/err" ||
-    { cat "$work/err"; fail "$model: doesn't train"; continue; }
-  check --losses "$work/log" --rel 1e-4 || fail "$model: compiled program"
+  echo "compiled program"
+  gradients_of_program > "$work/norms" || { cat "$work/err"; fail "$model: doesn't train"; continue; }
+  check --losses "$work/log" --rel 1e-4 || fail "$model: losses of the compiled program"
+  check --metrics "$work/json" --rel 1e-4 || fail "$model: metrics of the compiled program"
+  check --norms clipped "$work/norms" --rel 1e-3 --floor 5e-9 || fail "$model: gradients of the compiled program"
   for level in 0 2; do
-    "$BUILD/tests/replay" "$root/models/$model.ctr" "${defines[@]}" -O$level --data "$log" --load "$work/start" --steps 20 \
+    echo "interpreter, -O$level"
+    "$BUILD/tests/replay" "${arguments[@]}" -O$level --data "$log" --load "$work/start" --steps 20 --json \
       > "$work/replayed" || fail "$model: no replay"
     check --losses "$work/replayed" --rel 1e-9 || fail "$model: interpreter, -O$level"
+    check --metrics "$work/replayed" --rel 1e-9 || fail "$model: interpreter, -O$level"
+    for key in gradients clipped; do
+      check --norms $key "$work/replayed" --rel 1e-9 --floor 1e-16 || fail "$model: interpreter, -O$level"
+    done
   done
+  rm -r "$work/start"
 done
 exit $bad

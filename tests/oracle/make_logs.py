@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""Writes the logs that the oracle's records were made on: elm.csv, adult.csv, bank.csv.
+"""Writes the logs that the oracle's records were made on: elm.csv, adult.csv, bank.csv, taobao.csv, amazon.tsv
+with amazon.tsv_neg, and the vocabularies that go with it.
 
     make_logs.py DIR
 
 640 rows each: 20 steps of 32. They hold what readers and models stumble over: empty fields, empty lists, empty
-list elements, spaces, quotes, repeated values. Only `random.random` is used, whose stream Python keeps.
+list elements, lists of one and of more than 50, spaces, quotes, repeated values, values that no vocabulary knows.
+Only `random.random` is used, whose stream Python keeps.
 """
 import os
 import random
 import sys
 
-ROWS = 640
+ROWS, BATCH = 640, 32
 rng = random.Random(20190401)
 
 
@@ -86,15 +88,69 @@ def bank_row():
     return ";".join(row)
 
 
+def taobao_row():
+    maybe = lambda text, p=0.08: "" if chance(p) else text
+    word = lambda prefix, n: f"{prefix}{skewed(n)}"
+    clicked = chance(0.3)
+    row = ["1" if clicked else "0", "1" if clicked and chance(0.4) else "0", maybe(f"430{below(2)}"), word("ad", 500),
+           maybe(word("", 90)), maybe(word("", 200)), maybe(word("c", 200)), maybe(word("b", 80)), maybe(word("", 400)),
+           maybe(str(below(97))), maybe(str(below(13))), maybe(str(1 + below(2)))]
+    row += [maybe(str(below(7))), maybe(str(1 + below(3))), maybe(str(1 + below(3))), maybe(str(below(2))),
+            maybe(str(1 + below(4)))]
+    many = lambda: 55 if chance(0.05) else 8
+    row += ["|".join(some_list(lambda: word("", n), many()).split(";")) for n in (90, 80)]
+    return ",".join(row + [str(below(50))])
+
+
+# Of each vocabulary a log knows some values that aren't in it; the first value stands for those.
+AMAZON = {"uid": ("A", 60), "mid": ("B", 150), "cat": ("C", 12)}
+
+
+def amazon_word(which):
+    prefix, n = AMAZON[which]
+    return f"{prefix}{skewed(n * 5 // 4)}"
+
+
+def history_length(row):
+    """Most are short, some pass the 50 that are used. One step has no list longer than one, one has no list."""
+    step = row // BATCH
+    if step in (7, 11):
+        return below(2) if step == 7 else 0
+    u = rng.random()
+    return 0 if u < 0.12 else 1 if u < 0.25 else 50 + below(15) if u < 0.3 else 2 + skewed(20)
+
+
+def amazon_rows():
+    """The log's rows and those of its companion, whose lists are as long."""
+    rows, beside = [], []
+    for i in range(ROWS):
+        n = history_length(i)
+        empty = lambda which: "" if chance(1 / 15) else amazon_word(which)
+        # a single empty element would be an empty list
+        some = lambda which: "\x02".join([empty(which) if n > 1 else amazon_word(which) for _ in range(n)])
+        rows.append("\t".join(["1" if chance(0.4) else "0", empty("uid"), empty("mid"), empty("cat"),
+                               some("mid"), some("cat")]))
+        beside.append("\t".join([some("mid"), some("cat")]))
+    return rows, beside
+
+
 ADULT = ("age, workclass, fnlwgt, education, education_num, marital_status, occupation, relationship, race, sex, "
          "capital_gain, capital_loss, hours_per_week, native_country, wage_class")
 BANK = ";".join(f'"{c}"' for c in "age job marital education default balance housing loan contact day month "
                 "duration campaign pdays previous poutcome y".split())
 
-out = sys.argv[1]
-for name, header, row in ("elm", None, elm_row), ("adult", ADULT, adult_row), ("bank", BANK, bank_row):
-    with open(os.path.join(out, name + ".csv"), "w", newline="\n") as f:
-        if header:
-            f.write(header + "\n")
-        for _ in range(ROWS):
-            f.write(row() + "\n")
+
+def write(name, lines):
+    with open(os.path.join(sys.argv[1], name), "w", newline="\n") as f:
+        f.writelines(line + "\n" for line in lines)
+
+
+for name, header, row in ("elm", [], elm_row), ("adult", [ADULT], adult_row), ("bank", [BANK], bank_row):
+    write(name + ".csv", header + [row() for _ in range(ROWS)])
+rng = random.Random(20180819)
+write("taobao.csv", [taobao_row() for _ in range(ROWS)])
+rng = random.Random(20170621)
+for name, lines in zip(("amazon.tsv", "amazon.tsv_neg"), amazon_rows()):
+    write(name, lines)
+for which, (prefix, n) in AMAZON.items():
+    write(which + "_voc.txt", ["default"] + [f"{prefix}{i}" for i in range(n)])

@@ -6,6 +6,7 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
+. "$here/models.sh"
 BUILD=$(cd "${BUILD:-$root/build/release}" && pwd)
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 if [ -z "${PYTHON:-}" ]; then
@@ -15,16 +16,20 @@ if [ -z "${PYTHON:-}" ]; then
 fi
 if [ "${1:-}" = --logs ]; then
   shift
-  "$PYTHON" "$here/make_logs.py" "$work"
-  for name in elm adult bank; do gzip -9nc "$work/$name.csv" > "$here/$name.csv.gz"; done
+  "$PYTHON" -B "$here/make_logs.py" "$work"
+  for log in elm.csv adult.csv bank.csv taobao.csv amazon.tsv amazon.tsv_neg; do
+    gzip -9nc "$work/$log" > "$here/$log.gz"
+  done
+  cp "$work"/*_voc.txt "$here"
 fi
-for model in ${*:-wdl deepfm dlrm adult bank}; do
-  log=$here/elm.csv.gz
-  case $model in adult | bank) log=$here/$model.csv.gz ;; esac
-  # the settings are the oracle's own
-  read -ra defines < <("$PYTHON" "$here/oracle.py" "$model" --defines)
-  "$BUILD/bin/ctrc" "$root/models/$model.ctr" "${defines[@]}" -o "$work/$model"
+for model in ${*:-$all_models}; do
+  # the log and the settings are the oracle's own
+  log=$here/$("$PYTHON" -B "$here/oracle.py" "$model" --log)
+  read -ra defines < <("$PYTHON" -B "$here/oracle.py" "$model" --defines)
+  mapfile -t arguments < <(arguments_of "$model" "$work")
+  "$BUILD/bin/ctrc" "${arguments[@]}" "${defines[@]}" -o "$work/$model"
   "$work/$model" train --data "$log" --steps 0 --save "$work/start-$model" > /dev/null
-  "$PYTHON" "$here/oracle.py" "$model" --log "$log" --weights "$work/start-$model/weights.safetensors" --out "$here/$model.json"
+  "$PYTHON" -B "$here/oracle.py" "$model" --weights "$work/start-$model/weights.safetensors" --out "$here/$model.json"
+  rm -r "$work/start-$model"
   echo "$here/$model.json"
 done

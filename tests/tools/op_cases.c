@@ -176,8 +176,55 @@ static IrNode *concat(Case *c, int n, IrNode **x, int64_t ax) {
     return ir_build(&c->b, OP_CONCAT, n, x, 1, &at);
 }
 
+/* Lists of at most 50 from here on. */
+static void short_lists(Case *c) {
+    c->list = axis(c, arena_printf(c->p->arena, "short%d", c->p->n_axes), 50);
+}
+
+/* append(x, row), lists appended to alike sharing the axis. */
+static IrNode *append(Case *c, IrNode *x, IrNode *row) {
+    IrProgram *p = c->p;
+    int more = -1, parent = x->type.axis;
+    for (int i = 0; i < p->n_axes; i++)
+        if (p->axes[i].kind == AXIS_APPEND && p->axes[i].parent == parent) more = i;
+    if (more < 0) {
+        int64_t most = p->axes[parent].max;
+        IrAxis a = {.name = arena_printf(p->arena, "%s_plus1", p->axes[parent].name),
+                    .kind = AXIS_APPEND,
+                    .parent = parent};
+        a.max = most ? most + 1 : 0;
+        ARENA_PUSH(p->arena, p->axes, p->n_axes, p->cap_axes, a);
+        more = p->n_axes - 1;
+    }
+    IrAttr at = ir_ai("axis", more);
+    at.kind = 'x';
+    return ir_build(&c->b, OP_APPEND, 2, (IrNode *[]){x, row}, 1, &at);
+}
+
+static IrNode *append_case(Case *c, int variant) {
+    switch (variant) {
+    case 0: return unary(c, OP_SQUARE, append(c, pos(c, DIMS(3)), row(c, DIMS(3))));
+    case 1: /* and on along the new axis */
+        return with(c, OP_SHIFT, append(c, pos(c, DIMS(2, 9)), row(c, DIMS(2, 9))), 1,
+                    (IrAttr[]){ir_ai("k", 1)});
+    case 2:
+        return unary(c, OP_SEGSUM, append(c, pos(c, DIMS(17)), always(c, DIMS(17)))); /* a gradient by row */
+    case 3: { /* positions of the new axis, looked up; twice appended */
+        short_lists(c);
+        IrNode *ids = list_id(c, 9);
+        IrNode *x = append(c, append(c, embed(c, ids, table(c, 9, 7)), row(c, DIMS(7))), row(c, DIMS(7)));
+        IrAttr at = ir_ai("axis", x->type.axis);
+        at.kind = 'x';
+        IrNode *at_place = with(c, OP_POSITIONS, ids, 1, &at);
+        return binary(c, OP_MUL, x, embed(c, at_place, table(c, at_place->type.bound, 7)));
+    }
+    default: return NULL;
+    }
+}
+
 static IrNode *move_case(Case *c, IrOp op, int variant) {
     Arena *a = c->p->arena;
+    if (op == OP_APPEND) return append_case(c, variant);
     if (op == OP_SHIFT) {
         static const int64_t by[] = {1, -1, 3, -2, 0};
         if (variant > 4) return NULL;
@@ -228,8 +275,24 @@ static IrNode *move_case(Case *c, IrOp op, int variant) {
 
 /* ---- reductions ---- */
 
+/* q, k of width d, v of width e; the lists of the batches are empty, one position, and up to 150 long. */
+static IrNode *attend_case(Case *c, int variant) {
+    static const int64_t widths[][2] = {{1, 1}, {7, 7}, {18, 18}, {36, 36}, {9, 20}, {33, 5}};
+    enum { WIDTHS = sizeof widths / sizeof *widths };
+    IrNode *in[3];
+    IrAttr scale = ir_af("scale", variant == 1 ? -0.4 : 0.3);
+    if (variant == WIDTHS) { /* itself, along an appended axis; a gradient by row */
+        in[0] = in[1] = in[2] = append(c, pos(c, DIMS(9)), row(c, DIMS(9)));
+        return unary(c, OP_SEGSUM, ir_build(&c->b, OP_ATTEND, 3, in, 1, &scale));
+    }
+    if (variant > WIDTHS) return NULL;
+    for (int i = 0; i < 3; i++) in[i] = pos(c, DIMS(widths[variant][i / 2]));
+    return unary(c, OP_SQUARE, ir_build(&c->b, OP_ATTEND, 3, in, 1, &scale));
+}
+
 static IrNode *reduce_case(Case *c, IrOp op, int variant) {
     switch (op) {
+    case OP_ATTEND: return attend_case(c, variant);
     case OP_SUM:
     case OP_MAXR: {
         if (variant > 3) return NULL;

@@ -27,7 +27,7 @@ static void *take(size_t n, size_t size) {
 static uint32_t length(uint64_t *rng, RandomLists lists, uint64_t max) {
     uint64_t n = 0;
     if (lists == LISTS_MIXED) n = random_unit(rng) < 0.3 ? 0 : 1 + random_next(rng) % 6;
-    if (lists == LISTS_LONG) n = 20 + random_next(rng) % 30;
+    if (lists == LISTS_LONG) n = 20 + random_next(rng) % 30 + (random_next(rng) % 16 ? 0 : 100);
     return (uint32_t)(max && n > max ? max : n);
 }
 
@@ -75,6 +75,13 @@ static void *feature_values(const RtModel *m, const RtFeature *f, uint32_t n, ui
     return v;
 }
 
+static void *positions(const uint32_t *offsets, uint32_t rows) {
+    uint32_t *v = take(offsets[rows], sizeof *v);
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t i = offsets[r]; i < offsets[r + 1]; i++) v[i] = i - offsets[r];
+    return v;
+}
+
 RtBatch *random_batch_new(const RtModel *m, uint64_t *rng, uint32_t rows, RandomLists lists) {
     RtBatch *b = take(1, sizeof *b);
     Own *o = b->own = take(1, sizeof *o);
@@ -83,12 +90,18 @@ RtBatch *random_batch_new(const RtModel *m, uint64_t *rng, uint32_t rows, Random
     b->rows = rows;
     for (int a = 0; a < m->n_axes; a++) {
         o->offsets[a] = take(rows + 1u, sizeof(uint32_t));
+        const uint32_t *from = m->axes[a].kind == RT_AXIS_APPEND ? o->offsets[m->axes[a].parent] : NULL;
         for (uint32_t r = 0; r < rows; r++)
-            o->offsets[a][r + 1] = o->offsets[a][r] + length(rng, lists, m->axes[a].max);
+            o->offsets[a][r + 1] =
+                o->offsets[a][r] + (from ? from[r + 1] - from[r] + 1 : length(rng, lists, m->axes[a].max));
     }
     uint64_t seed = random_next(rng);
-    for (int f = 0; f < m->n_features; f++)
-        o->values[f] = feature_values(m, &m->features[f], count_of(b, o, m->features[f].axis), seed);
+    for (int f = 0; f < m->n_features; f++) {
+        int axis = m->features[f].axis;
+        o->values[f] = m->features[f].op == RT_F_POSITIONS
+                           ? positions(o->offsets[axis], rows)
+                           : feature_values(m, &m->features[f], count_of(b, o, axis), seed);
+    }
     b->offsets = (const uint32_t **)o->offsets;
     b->inputs = (const void **)o->inputs;
     b->tables = take((size_t)m->n_weights, sizeof *b->tables);

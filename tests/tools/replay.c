@@ -7,9 +7,10 @@
  *
  *   -D name=value, -O0 -O1 -O2, --enable=P, --disable=P    as for ctrc
  *   --lib DIR      layer library (default: ../share/ctrc/lib beside this program's folder)
- *   --grads        afterwards, for each trained weight: its name and the norm of its gradient in the first
- * step
- *   --json         one object instead: {"losses": [...], "grads": {...}} */
+ *   --json         a line of JSON a step instead: its loss, for each trained weight the norm of its gradient
+ *                  (l2 is in it) and that of what its optimizer got, which clip_norm may have shortened:
+ *                  {"step": 1, "loss": …, "gradients": {NAME: …}, "clipped": {NAME: …}}; then a line with
+ *                  the metrics over all rows as they were predicted: {"auc": {NAME: …}, "logloss": …} */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 #include "passes/pass.h"
 #include "runtime/tables.h"
 #include "tests/tools/batch_bridge.h"
+#include "tests/tools/exact_metrics.h"
 #include "tests/tools/safetensors.h"
 
 enum { MANY = 64 };
@@ -32,13 +34,13 @@ typedef struct {
     PassOptions passes;
     const char *enable, *disable;
     uint64_t steps, seed;
-    bool has_seed, json, grads;
+    bool has_seed, json;
 } Options;
 
 static int usage(const char *what) {
     fprintf(stderr,
             "replay: %s\nreplay MODEL.ctr|MODEL.ir --data F… --load DIR --steps N [-D n=v] [-O0…2] "
-            "[--enable=P] [--disable=P] [--seed N] [--lib DIR] [--grads] [--json]\n",
+            "[--enable=P] [--disable=P] [--seed N] [--lib DIR] [--json]\n",
             what);
     return 2;
 }
@@ -56,8 +58,6 @@ static int parse(int argc, char **argv, Arena *a, Options *o) {
         const char *s = argv[i], *next = i + 1 < argc ? argv[i + 1] : NULL;
         if (strcmp(s, "--json") == 0)
             o->json = true;
-        else if (strcmp(s, "--grads") == 0)
-            o->grads = true;
         else if (strncmp(s, "-O", 2) == 0)
             o->passes.level = atoi(s + 2);
         else if (strncmp(s, "--enable=", 9) == 0)
@@ -161,17 +161,46 @@ static bool load(Interp *it, IrProgram *p, const char *dir) {
 
 /* ---- running ---- */
 
-/* The norm of each weight's gradient as its update gets it (l2 is in it, clipping isn't). */
-static void gradient_norms(const Interp *it, const IrProgram *p, const IrBody *b, json_t *out) {
+/* Operand 1 of an update is the scale that clips, where there is one. */
+static double scale_of(const Interp *it, const IrNode *update) {
+    bool scaled = update->op == OP_UPDATETOUCHED ? ir_attr_i(update, "scaled") : update->n_in > 1;
+    const InterpValue *scale = scaled ? interp_value(it, update->in[1]) : NULL;
+    return scale ? scale->v[0] : 1;
+}
+
+/* The norm of each weight's gradient as its update gets it, and after clipping. */
+static void gradient_norms(const Interp *it, const IrProgram *p, const IrBody *b, json_t *norms,
+                           json_t *clipped) {
     for (int i = 0; i < b->n; i++) {
         const IrNode *n = b->nodes[i];
-        if (n->body) gradient_norms(it, p, n->body, out);
+        if (n->body) gradient_norms(it, p, n->body, norms, clipped);
         if (n->op != OP_UPDATE && n->op != OP_UPDATETOUCHED && n->op != OP_UPDATEROWS) continue;
         const InterpValue *g = interp_value(it, n->in[0]);
+        const char *name = p->weights[ir_attr_i(n, "w")].name;
+        if (!g) continue;
         double sum = 0;
-        for (int64_t k = 0; g && k < g->count * g->size; k++) sum += g->v[k] * g->v[k];
-        json_object_set_new(out, p->weights[ir_attr_i(n, "w")].name, json_real(sqrt(sum)));
+        for (int64_t k = 0; k < g->count * g->size; k++) sum += g->v[k] * g->v[k];
+        json_object_set_new(norms, name, json_real(sqrt(sum)));
+        json_object_set_new(clipped, name, json_real(sqrt(sum) * scale_of(it, n)));
     }
+}
+
+static void print_line(json_t *o) {
+    json_dumpf(o, stdout, JSON_REAL_PRECISION(17));
+    putchar('\n');
+    json_decref(o);
+}
+
+static void print_step(const Options *o, const Interp *it, IrProgram *p, uint64_t number) {
+    if (!o->json) {
+        printf("%.17g\n", interp_loss(it));
+        return;
+    }
+    json_t *norms = json_object(), *clipped = json_object();
+    gradient_norms(it, p, &ir_func(p, "train")->body, norms, clipped);
+    print_line(json_pack("{s:I,s:o,s:o,s:o}", "step", (json_int_t)number, "loss",
+                         isfinite(interp_loss(it)) ? json_real(interp_loss(it)) : json_null(), "gradients",
+                         norms, "clipped", clipped));
 }
 
 /* 1: a step was run; 0: no rows left; -1: an error, printed. */
@@ -186,23 +215,18 @@ static int step(Interp *it, RtReader *r, Bridge *bridge) {
     return ok ? 1 : -1;
 }
 
-static bool run(const Options *o, IrProgram *p, const RtModel *m, Interp *it, RtReader *r, json_t *losses,
-                json_t *grads) {
+static bool run(const Options *o, IrProgram *p, const RtModel *m, Interp *it, RtReader *r) {
     Bridge *bridge = bridge_new(p, m);
+    ExactMetrics *metrics = exact_metrics_new(p, m);
     int got = 1;
     for (uint64_t i = 0; i < o->steps && (got = step(it, r, bridge)) > 0; i++) {
-        json_array_append_new(losses, isfinite(interp_loss(it)) ? json_real(interp_loss(it)) : json_null());
-        if (!o->json) printf("%.17g\n", interp_loss(it));
-        if (i == 0 && o->grads) gradient_norms(it, p, &ir_func(p, "train")->body, grads);
+        print_step(o, it, p, i + 1);
+        exact_metrics_add(metrics, it);
     }
+    if (got >= 0 && o->json) print_line(exact_metrics_json(metrics));
+    exact_metrics_free(metrics);
     bridge_free(bridge);
     return got >= 0;
-}
-
-static void print_grads(const json_t *grads) {
-    const char *name;
-    json_t *v;
-    json_object_foreach((json_t *)grads, name, v) printf("%s %.17g\n", name, json_real_value(v));
 }
 
 static bool replay(const Options *o, IrProgram *p, const RtModel *m) {
@@ -219,17 +243,7 @@ static bool replay(const Options *o, IrProgram *p, const RtModel *m) {
                           .tables = tables};
     RtReader *r = tables && load(it, p, o->load) ? rt_reader_open(m, &ro, err, sizeof err) : NULL;
     if (!r && *err) fprintf(stderr, "replay: %s\n", err);
-    json_t *losses = json_array(), *grads = json_object();
-    bool ok = r && run(o, p, m, it, r, losses, grads);
-    if (ok && o->json) {
-        json_t *all = json_pack("{s:O,s:O}", "losses", losses, "grads", grads);
-        json_dumpf(all, stdout, JSON_REAL_PRECISION(17));
-        putchar('\n');
-        json_decref(all);
-    } else if (ok)
-        print_grads(grads);
-    json_decref(losses);
-    json_decref(grads);
+    bool ok = r && run(o, p, m, it, r);
     if (r) rt_reader_close(r);
     rt_tables_free(tables);
     interp_free(it);

@@ -12,7 +12,7 @@
 #include "passes/pass.h"
 
 enum { COL_I, COL_LI, COL_LJ, COL_Y, COL_X, COL_V, COL_S, COL_LS, COL_N };
-enum { AXIS_H, AXIS_K };
+enum { AXIS_H, AXIS_K, AXIS_H1, AXES }; /* h1: appended to h */
 enum { MAX_ROWS = 8, MAX_POS = 16 }; /* bounds of i and of li, lj */
 
 /* ---- programs ---- */
@@ -36,6 +36,8 @@ static inline IrProgram *fx_program(Arena *a, Diag *d) {
         IrAxis x = {.name = i ? "k" : "h", .kind = AXIS_LIST, .parent = -1, .shared = true};
         ARENA_PUSH(a, p->axes, p->n_axes, p->cap_axes, x);
     }
+    IrAxis more = {.name = "h1", .kind = AXIS_APPEND, .parent = AXIS_H, .shared = true};
+    ARENA_PUSH(a, p->axes, p->n_axes, p->cap_axes, more);
     for (int i = 0; i < COL_N; i++) {
         IrColumn c = {.name = columns[i].name, .kind = columns[i].kind, .axis = columns[i].axis};
         c.is_list = c.axis >= 0;
@@ -135,7 +137,8 @@ static inline double fx_random(uint64_t key) { /* -1 … 1 */
 
 typedef struct {
     InterpBatch b;
-    const int64_t *offsets[2];
+    const int64_t *offsets[AXES];
+    int64_t h1[MAX_ROWS + 1];
     uint64_t seed;
 } FxBatch;
 
@@ -162,7 +165,9 @@ static inline bool fx_fetch(void *user, const IrNode *n, InterpValue *out) {
 /* h and k: offsets of rows + 1. */
 static inline InterpBatch *fx_batch(FxBatch *f, uint64_t seed, int64_t rows, const int64_t *h,
                                     const int64_t *k) {
-    *f = (FxBatch){.b = {.rows = rows, .fetch = fx_fetch, .user = f}, .offsets = {h, k}, .seed = seed};
+    *f = (FxBatch){.b = {.rows = rows, .fetch = fx_fetch, .user = f}, .seed = seed};
+    for (int64_t r = 0; r <= rows; r++) f->h1[r] = h[r] + r;
+    f->offsets[AXIS_H] = h, f->offsets[AXIS_K] = k, f->offsets[AXIS_H1] = f->h1;
     f->b.offsets = f->offsets;
     return &f->b;
 }

@@ -424,6 +424,62 @@ static void test_along(void **state) {
     all_agree();
 }
 
+/* ---- appending, and attention ---- */
+
+/* variant 0: squared, 1: alone, so that the gradient may be the same for all positions, 2: the row's value
+ * only, 3: the list's only. */
+static IrNode *make_append(Maker *m, const Spec *s) {
+    IrAttr zeros[2] = {ir_afl(m->p->arena, "value", (double[]){0.5}, 1),
+                       ir_ail(m->p->arena, "shape", s->sa.dim, s->sa.rank)},
+           axis = ir_ai("axis", AXIS_H1);
+    IrNode *constant = ir_build(&m->b, OP_CONST, 0, NULL, 2, zeros), *x;
+    IrNode *row = s->variant == 3 ? constant : value(m, s->lb, s->sa);
+    if (s->variant == 2) {
+        IrAttr along[2] = {zeros[1], ir_ai("axis", AXIS_H)};
+        x = ir_build(&m->b, OP_BROADCAST, 1, &constant, 2, along);
+    } else
+        x = value(m, LIVE_POS, s->sa);
+    IrNode *y = ir_build(&m->b, OP_APPEND, 2, (IrNode *[]){x, row}, 1, &axis);
+    y = s->variant == 1 ? y : ir_build1(&m->b, OP_SQUARE, y);
+    return y ? ir_build1(&m->b, OP_SEGSUM, y)
+             : NULL; /* along h1: the fixture's numbers of positions are h's */
+}
+
+/* variant 0: three values; 1: of v only; 2: itself, also along the appended list; 3: a sum, so that the
+ * gradient is the same along the list; 4: of q and k only. */
+static IrNode *make_attend(Maker *m, const Spec *s) {
+    IrNode *in[3];
+    IrAttr scale = ir_af("scale", s->ta ? -0.7 : 0.9), axis = ir_ai("axis", AXIS_H1);
+    for (int i = 0; i < 3; i++) in[i] = value(m, LIVE_POS, i < 2 ? s->sa : s->sb);
+    if (s->variant == 1) in[0] = in[1] = fx_column(&m->b, COL_V);
+    if (s->variant == 4) in[2] = fx_column(&m->b, COL_V);
+    if (s->variant == 2)
+        in[0] = in[1] = in[2] =
+            ir_build(&m->b, OP_APPEND, 2, (IrNode *[]){in[0], value(m, LIVE_ROW, s->sa)}, 1, &axis);
+    IrNode *y = ir_build(&m->b, OP_ATTEND, 3, in, 1, &scale);
+    return (s->variant != 2 && s->variant != 3) || !y ? y : ir_build1(&m->b, OP_SEGSUM, y);
+}
+
+static void test_append_and_attend(void **state) {
+    (void)state;
+    for (int variant = 0; variant < 4; variant++)
+        for (int lb = LIVE_ALWAYS; lb <= LIVE_ROW; lb++)
+            check(make_append, (Spec){.op = OP_APPEND,
+                                      .lb = (IrLive)lb,
+                                      .sa = lb == LIVE_STEP ? S2(2, 2) : S1(3),
+                                      .variant = variant});
+    for (int variant = 0; variant < 5; variant++)
+        for (int wide = 0; wide < 3; wide++)
+            check(make_attend, (Spec){.op = OP_ATTEND,
+                                      .sa = wide == 0 ? S1(1) : S1(4),
+                                      .sb = wide == 1 ? S1(3)
+                                            : wide    ? S1(4)
+                                                      : S1(1),
+                                      .ta = wide == 1,
+                                      .variant = variant});
+    all_agree();
+}
+
 /* ---- products ---- */
 
 static IrNode *make_matmul(Maker *m, const Spec *s) {
@@ -591,6 +647,7 @@ int main(void) {
         cmocka_unit_test(test_reductions),
         cmocka_unit_test(test_statistics),
         cmocka_unit_test(test_along),
+        cmocka_unit_test(test_append_and_attend),
         cmocka_unit_test(test_matmul),
         cmocka_unit_test(test_lookups),
         cmocka_unit_test(test_batchnorm),

@@ -11,6 +11,7 @@
 
 static const char head[] = "ctrc-ir 1\n"
                            "axis h list\n"
+                           "axis h1 append parent=h\n"
                            "input csv separator=\",\"\n"
                            "column x float\n"
                            "column y label\n"
@@ -39,7 +40,7 @@ static const char head[] = "ctrc-ir 1\n"
                            "  %%12 = weight {w=var} : always f32[2]\n"
                            "%s}\n";
 
-static const int64_t offsets[] = {0, 2, 2, 5};
+static const int64_t offsets[] = {0, 2, 2, 5}, appended[] = {0, 3, 4, 8};
 
 static bool deliver(void *user, const IrNode *n, InterpValue *out) {
     static const double x[] = {1, -2, 0.5}, y[] = {1, 0, 1}, i[] = {0, -1, 2}, v[] = {1, 2, 3, 4, 5},
@@ -62,12 +63,12 @@ typedef struct {
     IrProgram *p;
     Interp *it;
     InterpBatch batch;
-    const int64_t *offsets[1];
+    const int64_t *offsets[2];
 } Bed;
 
 /* The interpreter on a function `func` with the given lines; t and w filled. Not to be moved. */
 static void bed_new(Bed *b, const char *func, const char *optimizer, const char *lines) {
-    *b = (Bed){.fx = fx_new(), .offsets = {offsets}};
+    *b = (Bed){.fx = fx_new(), .offsets = {offsets, appended}};
     b->p = fx_program(&b->fx, arena_printf(b->fx.arena, head, optimizer, func, lines));
     b->it = interp_new(b->p, (uint64_t)b->p->seed);
     for (int k = 0; k < 6; k++) interp_weight(b->it, 0)[k] = 10 * (k / 2) + 10 + k % 2;
@@ -200,6 +201,17 @@ static void test_reductions(void **state) {
     EXPECT("%20 = neg %4 : f32[~h,1]\n%21 = seg_max %20 : f32[1]\n", -1, 0, -3);
     EXPECT("%20 = log %4 : f32[~h,1]\n%21 = seg_softmax %20 : f32[~h,1]\n", 1.0 / 3, 2.0 / 3, 0.25, 4.0 / 12,
            5.0 / 12);
+    EXPECT("%20 = append %4, %0 {axis=h1} : f32[~h1,1]\n", 1, 2, 1, -2, 3, 4, 5, 0.5);
+    EXPECT("%20 = append %4, %0 {axis=h1} : f32[~h1,1]\n%21 = append_grad %20 {axis=h} : f32[~h,1]\n", 1, 2,
+           3, 4, 5);
+    EXPECT("%20 = append %4, %0 {axis=h1} : f32[~h1,1]\n%21 = seg_last %20 : f32[1]\n", 1, -2, 0.5);
+    EXPECT("%20 = seg_last %4 : f32[1]\n", 2, 0, 5);
+    /* scores ln 2 * v[t] v[s], so the weights of v = 1, 2 are 2^1 : 2^2 at the first position, 2^2 : 2^4 at
+     * the second */
+    EXPECT("%20 = attend %4, %4, %4 {scale=0.6931471805599453} : f32[~h,1]\n", 5.0 / 3, 1.8,
+           (3 * 0x1p9 + 4 * 0x1p12 + 5 * 0x1p15) / (0x1p9 + 0x1p12 + 0x1p15),
+           (3 * 0x1p12 + 4 * 0x1p16 + 5 * 0x1p20) / (0x1p12 + 0x1p16 + 0x1p20),
+           (3 * 0x1p15 + 4 * 0x1p20 + 5 * 0x1p25) / (0x1p15 + 0x1p20 + 0x1p25));
     EXPECT("%20 = shift %4 {k=1} : f32[~h,1]\n", 2, 0, 4, 5, 0);
     EXPECT("%20 = shift %4 {k=-2} : f32[~h,1]\n", 0, 0, 0, 0, 3);
     EXPECT("%20 = shift %4 {k=9} : f32[~h,1]\n", 0, 0, 0, 0, 0);

@@ -8,6 +8,10 @@ static const char head[] = "ctrc-ir 1\n"
                            "axis g list\n"
                            "axis h3 first parent=h max=3\n"
                            "axis gk filter parent=g\n"
+                           "axis h_more append parent=h max=9\n"
+                           "axis g_more append parent=g\n"
+                           "axis gk_more append parent=gk\n"
+                           "axis h3_more append parent=h3 max=4\n"
                            "input csv separator=\",\"\n"
                            "column s string\n"
                            "column i int\n"
@@ -58,7 +62,8 @@ static const char values[] = "  %0 = column {col=s} : str\n"
                              "  %28 = slice %16 {axis=0, begin=0, end=1} : f32[~g,1]\n"
                              "  %29 = reshape %12 {shape=[2, 2, 5]} : always f32[2,2,5]\n"
                              "  %30 = reshape %15 {shape=[2, 2]} : f32[~h,2,2]\n"
-                             "  %31 = predict %2 {name=\"p\"} : none\n";
+                             "  %31 = predict %2 {name=\"p\"} : none\n"
+                             "  %32 = append %15, %14 {axis=h_more} : f32[~h_more,4]\n";
 
 typedef struct {
     const char *line;  /* without "%99 = " */
@@ -128,6 +133,16 @@ static const Case cases[] = {
     {"truncate %9 {axis=gk} : id<10>[~gk]",
      "truncate: expected the first or last of axis 'h', found axis 'gk'"},
     {"truncate %0 {axis=h3} : str[~h3]", "truncate: expected a list, found str"},
+    {"positions %4 {axis=h} : id<8>[~h]", NULL},
+    {"positions %6 {axis=h3} : id<3>[~h3]", NULL},
+    {"positions %9 {axis=h3_more} : id<4>[~h3_more]", NULL},
+    {"positions %7 {axis=h} : id<9>[~h]", "expected type id<8>[~h] of positions, found id<9>[~h]"},
+    {"positions %5 {axis=g} : id<9>[~g]", "positions: expected an axis with a max, found axis 'g'"},
+    {"positions %5 {axis=gk_more} : id<9>[~gk_more]",
+     "positions: expected axis 'g' or one truncated or appended from it, found axis 'gk_more'"},
+    {"positions %4 {axis=g} : id<9>[~g]",
+     "positions: expected axis 'h' or one truncated or appended from it, found axis 'g'"},
+    {"positions %0 {axis=h} : id<8>[~h]", "positions: expected a list, found str"},
     {"key %1 : key", NULL},
     {"key %4 : key", "key: expected a string or int column that is no list, found str[~h]"},
 
@@ -226,6 +241,20 @@ static const Case cases[] = {
     {"shift %30 {k=1} : f32[~h,2,2]", NULL},
     {"shift %13 {k=1} : always f32[4]", "shift: expected a value along a list, found always f32[4]"},
     {"shift %15 : f32[~h,4]", "shift: missing attribute 'k'"},
+    {"append %15, %14 {axis=h_more} : f32[~h_more,4]", NULL},
+    {"append %30, %19 {axis=h_more} : f32[~h_more,2,2]", NULL},
+    {"append %15, %13 {axis=h_more} : f32[~h_more,4]", NULL},
+    {"append %15, %14 {axis=g_more} : f32[~g_more,4]",
+     "append: expected an axis appended to 'h', found 'g_more'"},
+    {"append %15, %14 {axis=h3} : f32[~h3,4]", "append: expected an axis appended to 'h', found 'h3'"},
+    {"append %14, %14 {axis=h_more} : f32[~h_more,4]",
+     "append: operand 1: expected a value along a list, found f32[4]"},
+    {"append %15, %19 {axis=h_more} : f32[~h_more,4]", "append: operand 2: expected f32[4], found f32[2,2]"},
+    {"append %15, %15 {axis=h_more} : f32[~h_more,4]",
+     "append: operand 2: expected one value a row, found f32[~h,4]"},
+    {"append_grad %32 {axis=h} : f32[~h,4]", NULL},
+    {"append_grad %15 {axis=h} : f32[~h,4]", "append_grad: expected an axis appended to 'h', found 'h'"},
+    {"append_grad %14 {axis=h} : f32[~h,4]", "append_grad: expected a value along a list, found f32[4]"},
 
     /* reductions */
     {"sum %29 {axis=1, keep=0} : always f32[2,5]", NULL},
@@ -243,6 +272,21 @@ static const Case cases[] = {
     {"seg_softmax %15 : f32[~h,4]", NULL},
     {"seg_softmax %14 : f32[4]", "seg_softmax: expected a value along a list, found f32[4]"},
     {"seg_softmax %9 : f32[~h,1]", "seg_softmax: expected f32, found id<10>[~h]"},
+    {"seg_last %15 : f32[4]", NULL},
+    {"seg_last %14 : f32[4]", "seg_last: expected a value along a list, found f32[4]"},
+    {"attend %15, %15, %7 {scale=0.5} : f32[~h,1]", NULL},
+    {"attend %32, %32, %32 {scale=0.5} : f32[~h_more,4]", NULL},
+    {"attend %15, %7, %15 {scale=0.5} : f32[~h,4]", "attend: operand 2: expected f32[~h,4], found f32[~h,1]"},
+    {"attend %14, %15, %15 {scale=0.5} : f32[~h,4]",
+     "attend: operand 1: expected a value along a list, found f32[4]"},
+    {"attend %15, %15, %32 {scale=0.5} : f32[~h,4]",
+     "attend: expected values along one list, found one along list column 'hs' (axis 'h') and one along list "
+     "column 'hs' (axis 'h_more')"},
+    {"attend %15, %15, %30 {scale=0.5} : f32[~h,4]",
+     "attend: operand 3: expected one dimension a position, found f32[~h,2,2]"},
+    {"attend_grad %15, %15, %7, %7, %7 {scale=0.5} : f32[~h,9]", NULL},
+    {"attend_grad %15, %15, %7, %15, %7 {scale=0.5} : f32[~h,9]",
+     "attend_grad: operand 4: expected f32[~h,1], found f32[~h,4]"},
     {"longest {axis=h3} : step f32[1]", NULL},
     {"longest {axis=h3} : f32[1]", "expected type step f32[1] of longest, found f32[1]"},
     {"sum_rows %15 : step f32[4]", NULL},

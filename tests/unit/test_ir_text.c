@@ -43,11 +43,12 @@ static void test_fields(void **state) {
     assert_string_equal(p->params[1].str, "a\"b\\c\n\x01"
                                           "d\xff");
 
-    assert_int_equal(p->n_axes, 5);
+    assert_int_equal(p->n_axes, 6);
     assert_true(p->axes[0].max == 50 && p->axes[0].shared && p->axes[0].kind == AXIS_LIST &&
                 p->axes[0].parent == -1);
     assert_true(p->axes[2].kind == AXIS_FIRST && p->axes[2].parent == 0 && p->axes[2].max == 3);
     assert_true(p->axes[3].kind == AXIS_LAST && p->axes[4].kind == AXIS_FILTER && p->axes[4].parent == 1);
+    assert_true(p->axes[5].kind == AXIS_APPEND && p->axes[5].parent == 0 && p->axes[5].max == 51);
 
     const IrInput *in = &p->input;
     assert_true(in->kind == IN_CSV && in->separator == ',' && in->quote == '"' && in->header && in->trim);
@@ -97,6 +98,7 @@ static void test_fields(void **state) {
     assert_true(p->batch == 64 && p->epochs == 3 && p->steps == 100 && p->shuffle == 20000 && p->seed == -7);
     assert_string_equal(p->requests[1], "-split-concat");
     assert_string_equal(p->applied[1], "micro-batch(n=8)");
+    assert_true(p->n_effects == 1 && !strcmp(p->effects[0], "split-concat: 1 product \"split\""));
     assert_int_equal(p->next_id, 43); /* above every id in use */
 
     const IrFunc *f = ir_func(p, "train");

@@ -91,6 +91,7 @@ static void sparse_plain(IrProgram *p) {
 }
 static void axis_of_itself(IrProgram *p) { p->axes[1].parent = 1; }
 static void last_none(IrProgram *p) { p->axes[1].max = 0; }
+static void appended_short(IrProgram *p) { p->axes[1].kind = AXIS_APPEND, p->axes[1].max = 4; }
 static void list_without_axis(IrProgram *p) { p->input.columns[2].axis = 1; }
 static void axis_without_list(IrProgram *p) { p->input.columns[2].is_list = false; }
 static void column_beside_nothing(IrProgram *p) { p->input.columns[2].side = 1; }
@@ -153,6 +154,7 @@ static const struct {
     {sparse_vector, "weight 'v': expected a table of at least 2 dimensions, found 1"},
     {sparse_plain, "weight 't': sparse, but neither a table nor lazy"},
     {axis_of_itself, "axis 'h2': expected a parent that stands above it"},
+    {appended_short, "axis 'h2': expected max of 5, one more than its parent's, found 4"},
     {last_none, "axis 'h2': expected max of at least 1, found 0"},
     {list_without_axis, "column 'list': expected the axis of a list"},
     {axis_without_list, "column 'list': expected no axis, as it is no list"},

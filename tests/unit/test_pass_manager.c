@@ -70,7 +70,7 @@ static void request(World *w, const char *text) {
     ARENA_PUSH(w->a, w->p->requests, w->p->n_requests, w->p->cap_requests, text);
 }
 
-#define ALL "simplify onehot-to-embedding differentiate simplify lazy-update fuse schedule plan-memory"
+#define ALL "simplify onehot-to-embedding split-concat differentiate simplify lazy-update fuse schedule plan-memory"
 
 static void test_levels(void **state) {
     (void)state;
@@ -97,7 +97,7 @@ static void test_enable_and_disable(void **state) {
     w.o.n_disable = 1;
     request(&w, "-fuse");
     assert_true(pass_run_all(w.p, &w.o));
-    assert_string_equal(applied(&w), "onehot-to-embedding differentiate lazy-update schedule plan-memory");
+    assert_string_equal(applied(&w), "onehot-to-embedding split-concat differentiate lazy-update schedule plan-memory");
     end(&w);
     begin(&w, true); /* the command line wins over the file, in both directions */
     request(&w, "-fuse");
@@ -108,7 +108,7 @@ static void test_enable_and_disable(void **state) {
     w.o.n_disable = 1;
     assert_true(pass_run_all(w.p, &w.o));
     assert_string_equal(applied(&w),
-                        "onehot-to-embedding differentiate lazy-update fuse schedule plan-memory");
+                        "onehot-to-embedding split-concat differentiate lazy-update fuse schedule plan-memory");
     end(&w);
     begin(&w, true); /* at -O0, one by name; arguments are recorded */
     w.o.level = 0;

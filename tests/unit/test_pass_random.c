@@ -216,10 +216,53 @@ static IrNode *lookup(Gen *g) {
     return ir_build(b, OP_MATMUL, 2, (IrNode *[]){one, rows}, 2, plain);
 }
 
+/* Parts of a concat as attention has them: q of a row (or the step), k of a list, and what is made of both. */
+static IrNode *part_of(Gen *g, IrNode *q, IrNode *k) {
+    IrBuilder *b = &g->b;
+    IrNode *pair[2] = {below(g, 2) ? q : k, below(g, 2) ? q : k};
+    IrAttr axis = ir_ai("axis", 0);
+    switch (below(g, 9)) {
+    case 0: return q;
+    case 1: return k;
+    case 2: return ir_build2(b, OP_MUL, q, k);
+    case 3: return ir_build2(b, OP_ADD, pair[0], pair[1]);
+    case 4: return ir_build1(b, OP_NEG, pair[0]);
+    case 5: return ir_build(b, OP_CONCAT, 2, pair, 1, &axis);
+    case 6: {
+        IrAttr a[2] = {ir_ail(g->p->arena, "shape", q->type.dim, 1), ir_ai("axis", AXIS_H)};
+        return q->type.live == LIVE_ROW ? ir_build(b, OP_BROADCAST, 1, &q, 2, a) : q;
+    }
+    default: return ir_build2(b, OP_SUB, pair[0], pair[1]);
+    }
+}
+
+/* concat(q, k, q - k, q * k, …) @ W: what split-concat looks for. */
+static IrNode *dense_of_concat(Gen *g) {
+    IrBuilder *b = &g->b;
+    IrNode *rows = fx_weight_node(b, 0), *part[5];
+    IrNode *k = ir_build2(b, OP_EMBED, fx_hash(b, COL_LS, 6), rows);
+    IrNode *q = below(g, 4) ? ir_build2(b, OP_EMBED, fx_hash(b, COL_S, 6), rows) : vector_weight(g, 3);
+    if (below(g, 2)) q = unary(g, q);
+    if (below(g, 2)) k = unary(g, k);
+    int n = 2 + (int)below(g, 4);
+    for (int i = 0; i < n; i++) part[i] = part_of(g, q, k);
+    IrAttr axis = ir_ai("axis", 0);
+    IrNode *x = ir_build(b, OP_CONCAT, n, part, 1, &axis);
+    int64_t width = ir_type_width(x->type), out = 4 + (int64_t)below(g, 8);
+    bool turned = below(g, 4) == 0;
+    IrAttr t[2] = {ir_ab("ta", false), ir_ab("tb", turned)};
+    int w = weight(g, 2, turned ? (int64_t[]){out, width} : (int64_t[]){width, out});
+    IrNode *y = ir_build(b, OP_MATMUL, 2, (IrNode *[]){x, fx_weight_node(b, w)}, 2, t);
+    if (below(g, 3)) y = ir_build2(b, OP_ADD, y, vector_weight(g, out));
+    return below(g, 2) ? unary(g, y) : y;
+}
+
 static IrNode *step(Gen *g) {
     IrNode *x = recent(g);
     bool rows = x->type.live >= LIVE_ROW;
-    switch (below(g, 14)) {
+    switch (below(g, 16)) {
+    case 14:
+    case 15: return dense_of_concat(g);
     case 0:
     case 1:
     case 2: return unary(g, x);

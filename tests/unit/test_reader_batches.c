@@ -367,6 +367,10 @@ static void test_bad_descriptions(void **state) {
          "description: features[0]: its axis doesn't follow from its parts'\n"},
         {{.columns = COL("x", "string", ""), .axes = AXIS("x", ""), .features = HASH(C(0), 0, 3)},
          "description: features[0]: its axis doesn't follow from its parts'\n"},
+        {{.columns = LIST("x", "string", ";", 0, ""), /* how long a filtered list is only its values tell */
+          .axes = AXIS("x", "") ",{'name':'known','kind':'filter','parent':0,'max':0,'shared':false}",
+          .features = FEATURE("positions", C(0), "id", 1, ",'bound':9")},
+         "description: features[0]: its axis doesn't follow from its parts'\n"},
         {{.columns = COL("x", "float", ""), .features = VALUE(C(0), -1), .inputs = AS("id", 0)},
          "description: inputs[0]: not the type of features[0]\n"},
     };

@@ -329,6 +329,33 @@ static void test_axes(void **state) {
     expect_rows(&d, "a;b;c;ab,1;2;3;nonsense,\n", "[0 1 2] [1 2] [2 3] []\n");
 }
 
+/* Positions count what remains: of a list with a max, of its last two, of what a vocabulary knows; and of each with
+ * one more, whose offsets nothing but the number of rows tells from the list's. */
+static void test_positions(void **state) {
+    (void)state;
+#define POSITIONS(in, axis) FEATURE("positions", in, "id", axis, ",'bound':9")
+#define DERIVED(name, kind, parent, max)                                                                     \
+    ",{'name':'" name "','kind':'" kind "','parent':" #parent ",'max':" #max ",'shared':false}"
+    Describe d = {
+        .columns = LIST("a", "string", ";", 0, ""),
+        .axes = AXIS("h", ",'max':4") DERIVED("two", "last", 0, 2) DERIVED("known", "filter", 0, 0)
+            DERIVED("more", "append", 0, 5) DERIVED("two_more", "append", 1, 3) DERIVED("known_more", "append", 2, 5)
+                DERIVED("more_more", "append", 3, 6),
+        .features = FEATURE("vocab", C(0), "id", 2, ",'bound':3,'vocab':0,'unknown':-1") "," POSITIONS(
+            C(0), 0) "," POSITIONS(C(0), 1) "," POSITIONS(F(0), 2) "," POSITIONS(C(0), 3) "," POSITIONS(C(0), 4) ","
+            POSITIONS(F(0), 5) "," POSITIONS(C(0), 6),
+        .inputs = AS("id", 1) "," AS("id", 2) "," AS("id", 3) "," AS("id", 4) "," AS("id", 5) "," AS("id", 6) ","
+            AS("id", 7),
+        .vocabs = WORDS,
+        .blobs = &blob,
+    };
+    expect_rows(&d, "a;x;b;c;c\nx\n\"\"\nb\n",
+                "[0 1 2 3] [0 1] [0 1 2] [0 1 2 3 4] [0 1 2] [0 1 2 3] [0 1 2 3 4 5]\n"
+                "[0] [0] [] [0 1] [0 1] [0] [0 1 2]\n"
+                "[] [] [] [0] [0] [0] [0 1]\n"
+                "[0] [0] [0] [0 1] [0 1] [0 1] [0 1 2]\n");
+}
+
 static void test_svm(void **state) {
     (void)state;
     Describe d = SVM;
@@ -365,7 +392,7 @@ int main(void) {
         cmocka_unit_test(test_vocab),
         cmocka_unit_test(test_bucketize_and_identity),
         cmocka_unit_test(test_cross_and_key),
-        cmocka_unit_test(test_axes),
+        cmocka_unit_test(test_axes), cmocka_unit_test(test_positions),
         cmocka_unit_test(test_svm),
         cmocka_unit_test(test_many_blocks),
     };

@@ -1,0 +1,197 @@
+/* Opening a product's left side into atoms, and building the products of the atoms: parts of split-concat. */
+#include "passes/split_concat.h"
+#include <stdlib.h>
+
+/* ---- opening ---- */
+
+static int last_axis(const IrNode *x) { return x->type.rank - 1; }
+
+/* Linear in its operands, which have its sizes but for the last one of a concat's parts. */
+static bool can_open(const IrNode *x) {
+    switch (x->op) {
+    case OP_CONCAT: return ir_attr_i(x, "axis") == last_axis(x);
+    case OP_ADD:
+    case OP_SUB:
+    case OP_NEG:
+    case OP_BROADCAST:
+        for (int i = 0; i < x->n_in; i++)
+            if (!pass_same_dims(x->in[i]->type, x->type)) return false;
+        return true;
+    default: return false;
+    }
+}
+
+static int number_of(const Split *s, const IrNode *x) {
+    int i = 0;
+    while (i < s->n && s->inner[i] != x) i++;
+    return i < s->n ? i : -1;
+}
+
+static void find_inner(Split *s, IrNode *x, int depth) {
+    if (depth == SPLIT_DEPTH || !can_open(x) || number_of(s, x) >= 0) return;
+    for (int i = 0; i < x->n_in; i++) find_inner(s, x->in[i], depth + 1);
+    if (s->n < SPLIT_INNER) s->inner[s->n++] = x;
+}
+
+/* How many operands of the insides and of the product n is. */
+static int uses_inside(const Split *s, const IrNode *n) {
+    int uses = s->product->in[0] == n;
+    for (int i = 0; i < s->n; i++)
+        for (int k = 0; k < s->inner[i]->n_in; k++) uses += s->inner[i]->in[k] == n;
+    return uses;
+}
+
+bool pass_split_open(Split *s, IrNode *product) {
+    *s = (Split){.product = product};
+    if (product->op != OP_MATMUL || ir_attr_i(product, "ta")) return false;
+    IrNode *x = product->in[0], *w = product->in[1];
+    if (x->type.live < LIVE_ROW || w->type.live > LIVE_STEP || w->type.rank != 2) return false;
+    find_inner(s, x, 0);
+    bool concat = false;
+    for (int i = 0; i < s->n; i++) {
+        concat |= s->inner[i]->op == OP_CONCAT;
+        s->open[i] = true;
+        s->kept[i] = s->inner[i]->mark > uses_inside(s, s->inner[i]);
+    }
+    return concat && s->inner[s->n - 1] == x;
+}
+
+/* ---- atoms ---- */
+
+static bool add_place(Split *s, IrNode *x, SplitPlace at) {
+    int i = 0;
+    while (i < s->n_atoms && s->atom[i].value != x) i++;
+    if (i == SPLIT_ATOMS || (i < s->n_atoms && s->atom[i].n == SPLIT_PLACES)) return false;
+    if (i == s->n_atoms) s->atom[s->n_atoms++] = (SplitAtom){.value = x};
+    s->atom[i].at[s->atom[i].n++] = at;
+    return true;
+}
+
+/* x stands at `at` of the left side. */
+static bool add_atoms(Split *s, IrNode *x, SplitPlace at) {
+    int number = number_of(s, x);
+    if (number < 0 || !s->open[number]) return add_place(s, x, at);
+    for (int i = 0; i < x->n_in; i++) {
+        bool turned = x->op == OP_NEG || (x->op == OP_SUB && i == 1);
+        if (!add_atoms(s, x->in[i], (SplitPlace){at.begin, at.minus != turned})) return false;
+        if (x->op == OP_CONCAT) at.begin += ir_type_width(x->in[i]->type);
+    }
+    return true;
+}
+
+bool pass_split_atoms(Split *s) {
+    s->n_atoms = 0;
+    return add_atoms(s, s->product->in[0], (SplitPlace){0, false});
+}
+
+/* ---- products of atoms ---- */
+
+static bool turned(const Split *s) { return ir_attr_i(s->product, "tb"); }
+
+/* The rows (columns, if it is used turned) of W that meet begin … end-1 of the left side: each slice once, so
+ * that its gradient is one sum. */
+static IrNode *weight_part(const Split *s, IrBuilder *b, int64_t begin, int64_t end) {
+    IrNode *w = s->product->in[1];
+    int axis = turned(s) ? 1 : 0;
+    if (end - begin == w->type.dim[axis]) return w;
+    for (int i = 0; i < b->body->n; i++) {
+        IrNode *n = b->body->nodes[i];
+        if (n->op == OP_SLICE && n->in[0] == w && ir_attr_i(n, "axis") == axis &&
+            ir_attr_i(n, "begin") == begin && ir_attr_i(n, "end") == end)
+            return n;
+    }
+    return pass_slice(b, w, axis, begin, end);
+}
+
+/* What an atom is multiplied with: the sum of the parts of W that it meets, by sign. */
+static IrNode *weight_of(const Split *s, IrBuilder *b, const SplitAtom *a) {
+    int64_t width = ir_type_width(a->value->type);
+    int first = 0;
+    while (first < a->n && a->at[first].minus) first++;
+    bool negative = first == a->n;
+    if (negative) first = 0;
+    IrNode *w = weight_part(s, b, a->at[first].begin, a->at[first].begin + width);
+    if (negative) w = ir_build1(b, OP_NEG, w);
+    for (int i = 0; i < a->n; i++) {
+        if (i == first) continue;
+        IrNode *part = weight_part(s, b, a->at[i].begin, a->at[i].begin + width);
+        w = ir_build2(b, a->at[i].minus ? OP_SUB : OP_ADD, w, part);
+    }
+    return w;
+}
+
+static bool plain(const SplitAtom *a) { return a->n == 1 && !a->at[0].minus; }
+
+static IrNode *joined(IrBuilder *b, IrNode **part, int n, int axis) {
+    IrAttr a = ir_ai("axis", axis);
+    return n == 1 ? part[0] : ir_build(b, OP_CONCAT, n, part, 1, &a);
+}
+
+/* The product of all atoms that live so often with their weights; NULL if there are none. Neighbours in x
+ * that meet W as they stand keep their slice of W in one. */
+static IrNode *product_of(Split *s, IrBuilder *b, IrLive live) {
+    IrNode *value[SPLIT_ATOMS], *weight[SPLIT_ATOMS];
+    int n = 0, n_weights = 0;
+    for (int i = 0; i < s->n_atoms; i++) {
+        const SplitAtom *a = &s->atom[i];
+        if (a->value->type.live != live) continue;
+        value[n++] = a->value;
+        if (!plain(a)) {
+            weight[n_weights++] = weight_of(s, b, a);
+            continue;
+        }
+        int64_t begin = a->at[0].begin, end = begin + ir_type_width(a->value->type);
+        for (; i + 1 < s->n_atoms; i++) {
+            const SplitAtom *next = &s->atom[i + 1];
+            if (next->value->type.live != live || !plain(next) || next->at[0].begin != end) break;
+            value[n++] = next->value;
+            end += ir_type_width(next->value->type);
+        }
+        weight[n_weights++] = weight_part(s, b, begin, end);
+    }
+    if (!n) return NULL;
+    IrNode *x = joined(b, value, n, last_axis(value[0]));
+    return pass_matmul(b, x, joined(b, weight, n_weights, turned(s) ? 1 : 0), false, turned(s));
+}
+
+/* Nothing that lives as often as the result is left where a row's value was only repeated along a list. */
+static IrNode *along_list(Split *s, IrBuilder *b, IrNode *y) {
+    IrType t = s->product->type;
+    if (!y || y->type.live == t.live) return y;
+    IrAttr a[2] = {ir_ail(b->p->arena, "shape", t.dim, t.rank), ir_ai("axis", t.axis)};
+    return ir_build(b, OP_BROADCAST, 1, &y, 2, a);
+}
+
+/* The slices of W, in the order in which they stand in it: so differentiate adds up their gradients neighbour
+ * by neighbour, and simplify makes one concat of that. */
+static int by_begin(const void *a, const void *b) {
+    const IrNode *x = *(IrNode *const *)a, *y = *(IrNode *const *)b;
+    int64_t from = ir_attr_i(x, "begin"), other = ir_attr_i(y, "begin");
+    if (from != other) return from < other ? -1 : 1;
+    return (ir_attr_i(x, "end") > ir_attr_i(y, "end")) - (ir_attr_i(x, "end") < ir_attr_i(y, "end"));
+}
+
+static void push_slices_first(IrBuilder *b, IrBody *from) {
+    IrNode **slice = ARENA_ARRAY(b->p->arena, IrNode *, from->n + 1);
+    int n = 0;
+    for (int i = 0; i < from->n; i++)
+        if (from->nodes[i]->op == OP_SLICE) slice[n++] = from->nodes[i];
+    qsort(slice, (size_t)n, sizeof *slice, by_begin);
+    for (int i = 0; i < n; i++) pass_push(b->p, b->body, slice[i]);
+    for (int i = 0; i < from->n; i++)
+        if (from->nodes[i]->op != OP_SLICE) pass_push(b->p, b->body, from->nodes[i]);
+}
+
+IrNode *pass_split_build(Split *s, IrBuilder *b) {
+    IrBody made = {0};
+    IrBuilder aside = *b;
+    aside.body = &made;
+    IrNode *sum = NULL;
+    for (IrLive live = LIVE_ALWAYS; live <= LIVE_POS; live++) {
+        IrNode *y = product_of(s, &aside, live);
+        if (y) sum = sum ? ir_build2(&aside, OP_ADD, y, sum) : y;
+    }
+    sum = along_list(s, &aside, sum);
+    push_slices_first(b, &made);
+    return sum;
+}
