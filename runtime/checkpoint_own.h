@@ -38,10 +38,11 @@ typedef struct {
     bool inside;                             /* temp is inside dir */
 } RtSite;
 bool rt_site_failed(char *err, size_t err_bytes, const char *dir); /* "cannot save to DIR: " errno; false */
-/* Where a checkpoint for dir would be written; whether dir may hold one. */
+/* Where a checkpoint for dir would be written. */
 bool rt_site_find(RtSite *g, const char *dir, char *err, size_t err_bytes);
-void rt_site_recover(const RtSite *g);                        /* after a crash; only with the lock */
-bool rt_site_prepare(RtSite *g, char *err, size_t err_bytes); /* an empty temp */
+void rt_site_recover(const RtSite *g); /* after a crash; only with the lock */
+/* An empty temp, if dir may hold a checkpoint. */
+bool rt_site_prepare(RtSite *g, char *err, size_t err_bytes);
 void rt_site_drop(const RtSite *g);                           /* temp and what we wrote into it */
 bool rt_site_put(const RtSite *g);                            /* temp is whole: into its place */
 

@@ -99,10 +99,11 @@ bool rt_site_find(RtSite *g, const char *dir, char *err, size_t err_bytes) {
     strcpy(g->dir, dir);
     while (n > 1 && g->dir[n - 1] == '/') g->dir[--n] = 0;
     set_temp(g, stays(g->dir));
-    return may_replace(g->dir, err, err_bytes);
+    return true;
 }
 
 bool rt_site_prepare(RtSite *g, char *err, size_t err_bytes) {
+    if (!may_replace(g->dir, err, err_bytes)) return false;
     rt_remove_checkpoint(g->temp); /* of an earlier try that was killed */
     if (mkdir(g->temp, 0777) == 0) return true;
     int e = errno;

@@ -125,7 +125,7 @@ static bool end_epoch(Assembly *a) {
     a->progress = 1;
     if (a->n_run && !end_run(a)) return false;
     if (a->epoch == a->r->o.first_epoch && a->r->o.skip_rows >= a->good) {
-        rt_message(&error, "error: the data has %llu rows, training was stopped behind row %llu",
+        rt_message(&error, "the data has %llu rows, training was stopped behind row %llu",
                    (unsigned long long)a->good, (unsigned long long)a->r->o.skip_rows);
         fail(a, &error);
         return false;
