@@ -73,7 +73,7 @@ expect 75 ./clicks train --data train.csv --epochs 1 --save none --stop-after 0h
 # ---- two programs, one directory ----
 rm -rf ckpt
 # shellcheck disable=SC2086
-{ start $long --save ckpt --save-every 50; await [ -e ckpt/state.json ]; mv err err1
+{ start $long --save ckpt --save-every 50; await [ -e ckpt/state.json ]; mv err err1; mv out out1
   for name in ckpt ./ckpt/ "$PWD/ckpt"; do
     expect 1 ./clicks train --data train.csv --save "$name"; says "error: cannot save to $name: another program saves there (pid $pid)"; silent
   done; }
