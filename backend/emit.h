@@ -288,6 +288,13 @@ void emit_narrow(Emit *e, const EmitGemm *g, Val lo, Val hi);
 int64_t emit_narrow_scratch(int64_t n, int64_t k);
 void emit_narrow_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi);
 
+/* ---- emit_gru.c ---- */
+/* A recurrent layer made by register tiles of rows that run side by side along their lists. */
+bool emit_is_gru(const IrNode *n);
+int64_t emit_gru_scratch(const PassTarget *t, const IrNode *n);
+/* For the plan: how, in a few words. */
+const char *emit_gru_why(const PassTarget *t, const IrNode *n, Arena *a);
+
 /* ---- emit_reduce.c, emit_norm.c, emit_update.c, emit_table.c: tiles of step-wide results ---- */
 int64_t emit_update_tiles(int64_t elements);
 int64_t emit_dense_grad_tiles(const IrWeight *w);

@@ -144,6 +144,54 @@ void emit_SEGLAST(Emit *e, const IrNode *n) {
     emit_fi(e, &any);
     emit_end(e, &row);
 }
+/* ---- sru: units side by side, each along the positions ---- */
+
+/* One of sru's two directions over a row's list. */
+typedef struct {
+    RowSpan s;      /* f and the result */
+    Val x;          /* the row's first position in the other operand */
+    bool backwards; /* sru_grad */
+} Sru;
+
+/* c = f c + (1 - f) x, or from the last position on, d = x + what the position after it keeps: f d */
+static void sru_group(Emit *e, Val col, const EmitGroup *g, void *user) {
+    const Sru *s = user;
+    Val state[GROUP_PIECES], last = emit_sub(e, s->s.count, emit_i64(e, 1));
+    for (int i = 0; i < g->n; i++) {
+        state[i] = emit_var(e, emit_vec(e, g->w[i]));
+        emit_set(e, state[i], emit_const(e, g->w[i], 0));
+    }
+    EmitLoop p = emit_for(e, emit_i64(e, 0), s->s.count, 1);
+    Val position = s->backwards ? emit_sub(e, last, p.i) : p.i;
+    Val f = column(e, s->s.from, col, position, s->s.size), x = column(e, s->x, col, position, s->s.size),
+        y = column(e, s->s.to, col, position, s->s.size);
+    for (int i = 0; i < g->n; i++) {
+        int w = g->w[i], at = g->first[i];
+        Val fv = emit_load_vec(e, emit_at_const(e, f, at), w),
+            xv = emit_load_vec(e, emit_at_const(e, x, at), w);
+        Val old = emit_get(e, state[i]), now;
+        if (s->backwards) {
+            now = emit_fadd(e, xv, old);
+            emit_set(e, state[i], emit_fmul(e, fv, now));
+        } else {
+            now = emit_fma(e, fv, old, emit_fmul(e, emit_fsub(e, emit_const(e, w, 1), fv), xv));
+            emit_set(e, state[i], now);
+        }
+        emit_store(e, now, emit_at_const(e, y, at));
+    }
+    emit_end(e, &p);
+}
+
+static void sru(Emit *e, const IrNode *n, bool backwards) {
+    Val f = emit_base(e, n->in[0]), x = emit_base(e, n->in[1]), out = emit_base(e, n);
+    Sru s = {.backwards = backwards};
+    EmitLoop row = each_row(e, n, f, out, &s.s);
+    s.x = emit_at(e, x, emit_scale(e, emit_offset(e, n->type.axis, row.i), s.s.size));
+    emit_groups(e, s.s.size, sru_group, &s);
+    emit_end(e, &row);
+}
+void emit_SRU(Emit *e, const IrNode *n) { sru(e, n, false); }
+void emit_SRUGRAD(Emit *e, const IrNode *n) { sru(e, n, true); }
 
 /* ---- over the step ---- */
 

@@ -118,7 +118,7 @@ static json_t *kernels(const IrProgram *p, const PassTarget *t, const PlanRates 
         const char *why;
         if (!plan_runs(n)) continue;
         PlanWork w = plan_work(p, n);
-        const char *made = plan_kernel(t, n, &why);
+        const char *made = plan_kernel(p->arena, t, n, &why);
         if (*why) json_object_set_new(reasons, made, json_string(why));
         json_array_append_new(list, json_pack("[i, i, s, s, f, f, f, o, o, o]", n->id, n->plan.phase,
                                               arena_printf(p->arena, "%s/%d", plan_domain(n), n->plan.block),

@@ -25,7 +25,7 @@ static void fill(const Plan *plan, const IrNode *n, const char *cell[COLUMNS]) {
     cell[0] = arena_printf(a, "%d", n->id);
     cell[1] = arena_printf(a, "%d", n->plan.phase);
     cell[2] = arena_printf(a, "%s/%d", plan_domain(n), n->plan.block);
-    cell[3] = plan_kernel(plan->t, n, &why);
+    cell[3] = plan_kernel(a, plan->t, n, &why);
     cell[4] = arena_printf(a, "%.3f", w.flops / 1e6);
     cell[5] = arena_printf(a, "%.3f", w.bytes / 1e6);
     cell[6] = arena_printf(a, "%.1f", w.bytes > 0 ? w.flops / w.bytes : 0);
@@ -72,7 +72,7 @@ static void choices(const Plan *plan, const IrBody *b) {
     for (int i = 0; i < b->n; i++) {
         const char *why, *made;
         if (!plan_runs(b->nodes[i])) continue;
-        made = plan_kernel(plan->t, b->nodes[i], &why);
+        made = plan_kernel(plan->p->arena, plan->t, b->nodes[i], &why);
         bool known = !*why;
         for (int k = 0; k < n; k++) known |= told[k] == made;
         if (known) continue;

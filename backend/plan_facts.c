@@ -76,12 +76,13 @@ const char *plan_size(const IrProgram *p, const IrNode *n) {
     return arena_printf(p->arena, "%" PRId64 "x%" PRId64 "x%" PRId64 " a row", s.m * s.many, s.k, s.n);
 }
 
-const char *plan_kernel(const PassTarget *t, const IrNode *n, const char **why) {
+const char *plan_kernel(Arena *a, const PassTarget *t, const IrNode *n, const char **why) {
     static const char *const names[] = {[PRODUCT_TILE] = "tile",
                                         [PRODUCT_LIBRARY] = "library",
                                         [PRODUCT_NARROW] = "narrow",
                                         [PRODUCT_PLAIN] = "plain"};
-    *why = "";
+    *why = emit_is_gru(n) && a ? emit_gru_why(t, n, a) : "";
+    if (emit_is_gru(n)) return "recurrent";
     if (!emit_product_of(n)) return "loop";
     *why = emit_choice_why(t, n);
     return names[emit_choice(t, n)];

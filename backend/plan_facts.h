@@ -19,7 +19,7 @@ const char *plan_from(const IrProgram *p, const IrNode *n);  /* "deepfm.ctr:11",
 const char *plan_op(const IrProgram *p, const IrNode *n);    /* "relu"; of a region: "matmul+add+relu" */
 const char *plan_size(const IrProgram *p, const IrNode *n);  /* of a product "396x512"; else the type */
 const char *plan_place(const IrProgram *p, const IrNode *n); /* "fixed+2048", "~h+64", "@items+0", "-" */
-const char *plan_kernel(const PassTarget *t, const IrNode *n, const char **why); /* "tile"; why may be "" */
+const char *plan_kernel(Arena *a, const PassTarget *t, const IrNode *n, const char **why); /* "tile"; why may be "", and is for a recurrent layer without an arena */
 const char *plan_domain(const IrNode *n);                    /* "rows" */
 
 /* rates.c: what one core does in a second at best, and where the numbers come from. */

@@ -151,12 +151,13 @@ PlanRates plan_rates(Arena *a, const EmitTarget *t, const char *march) {
 static double share(const char *kernel) {
     if (!strcmp(kernel, "tile")) return 0.8;
     if (!strcmp(kernel, "library")) return 0.65;
+    if (!strcmp(kernel, "recurrent")) return 0.4;
     return 0.25;
 }
 
 double plan_seconds(const PlanRates *r, const PassTarget *t, const IrNode *n, PlanWork w) {
     const char *why;
-    double compute = w.flops / (r->flops * share(plan_kernel(t, n, &why)));
+    double compute = w.flops / (r->flops * share(plan_kernel(NULL, t, n, &why)));
     double move = w.bytes / (w.bytes <= (double)t->l2_bytes ? r->cache_bytes : r->memory_bytes);
     return compute > move ? compute : move;
 }

@@ -3,9 +3,10 @@
 #include <string.h>
 #include <xxhash.h>
 
-static const Builtin *const tables[] = {builtins_value,     builtins_feature, builtins_tensor, builtins_shape,
-                                        builtins_reduce,    builtins_along,   builtins_weight, builtins_loss,
-                                        builtins_optimizer, builtins_later};
+static const Builtin *const tables[] = {builtins_value,     builtins_feature, builtins_tensor,
+                                        builtins_shape,     builtins_reduce,  builtins_along,
+                                        builtins_recurrent, builtins_weight,  builtins_loss,
+                                        builtins_optimizer};
 
 static void bind_builtins(Ev *ev) {
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)

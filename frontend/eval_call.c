@@ -299,8 +299,9 @@ static Value *run_layer(Ev *ev, const Value *layer, const AstExpr *site, const B
     ev->here.in_default = false;
     const Value *first = decl->layer.n_params ? b->args[0].v : NULL;
     bool column = by_column && first && first->kind == V_COLUMN;
-    Part *part = names_push(ev, PART_CALL, column ? ev->p->input.columns[first->column].name : decl->name,
-                            by_column ? (const void *)site : decl, 0);
+    const char *text = column ? ev->p->input.columns[first->column].name : decl->name;
+    if (library && decl->name[0] == '_') text = ""; /* what library layers share is no part of a path */
+    Part *part = names_push(ev, PART_CALL, text, by_column ? (const void *)site : decl, 0);
     Scope *s = scope_new(ev, layer->layer.scope);
     Value *v = enter(ev, decl, b, s) ? run_body(ev, decl, s) : NULL;
     names_pop(ev, part);

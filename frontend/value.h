@@ -346,14 +346,12 @@ bool ev_finish(Ev *ev);
 /* builtin_feature.c: an axis derived from `parent`, called NAME_suffix. -1: a limit is passed */
 int ev_new_axis(Ev *ev, IrAxisKind kind, int parent, int64_t max, const char *suffix, Span span);
 
-/* builtin_later.c */
-Value *ev_later(Ev *ev, const Call *c, const char *what);
-
 /* builtin_weight.c */
 Value *ev_make_weight(Ev *ev, const Call *c, IrWeight w, bool told, const IrOptimizer *own);
 
 /* Tables of built-ins, each ended by a NULL name. */
 extern const Builtin builtins_value[], builtins_feature[], builtins_tensor[], builtins_shape[],
-    builtins_reduce[], builtins_along[], builtins_weight[], builtins_loss[], builtins_optimizer[], builtins_later[];
+    builtins_reduce[], builtins_along[], builtins_recurrent[], builtins_weight[], builtins_loss[],
+    builtins_optimizer[];
 
 #endif

@@ -5,7 +5,7 @@
 
 typedef IrCost CostRule(const IrProgram *p, const IrNode *n);
 static CostRule ir_cost_zero, ir_cost_bytes, ir_cost_ew1, ir_cost_ew4, ir_cost_ew16, ir_cost_matmul,
-    ir_cost_attend, ir_cost_fused;
+    ir_cost_attend, ir_cost_gru, ir_cost_fused;
 
 static CostRule *const cost_rules[OP_COUNT] = {
 #define OP(id, text, min, max, attrs, shape, grad, cost, ...) [OP_##id] = ir_cost_##cost,
@@ -77,6 +77,16 @@ static IrCost ir_cost_attend(const IrProgram *p, const IrNode *n) {
     int64_t most = ir_axis_max(p, n->type.axis);
     double length = most ? (double)most : 1, d = size_of(n->in[0]->type), e = size_of(n->in[2]->type);
     c.flops = length * (16 + (n->op == OP_ATTEND ? 2 * d + 2 * e : 6 * d + 4 * e));
+    return c;
+}
+
+/* The state times Ug and Uc, 3 u^2 multiplies and adds, either way along the list; and a sigmoid or tanh for
+ * each of the record's values, forward. */
+static IrCost ir_cost_gru(const IrProgram *p, const IrNode *n) {
+    IrCost c = ir_cost_bytes(p, n);
+    double units = (double)ir_type_width(n->in[2]->type);
+    bool forward = n->op == OP_GRU || n->op == OP_AUGRU;
+    c.flops = 6 * units * units + (forward ? 16 : 4) * size_of(n->type);
     return c;
 }
 

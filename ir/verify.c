@@ -84,6 +84,19 @@ static bool sound_attr_kinds(Verifier *v, const IrNode *n) {
     return true;
 }
 
+/* Before differentiate, gru's and augru's record may be read for the state alone: their gradient is that of
+ * the state. */
+static bool sound_record_use(Verifier *v, const IrNode *n) {
+    for (int i = 0; i < n->n_in && strcmp(v->f->name, "model") == 0; i++) {
+        const IrNode *x = n->in[i];
+        int64_t units = (x->op == OP_GRU || x->op == OP_AUGRU) ? ir_type_width(x->type) / 4 : 0;
+        if (units && (n->op != OP_SLICE || ir_attr_i(n, "end") > units))
+            return wrong_node(v, n, "expected a slice of the first %lld values of %%%d, the state",
+                              (long long)units, x->id);
+    }
+    return true;
+}
+
 static bool check_body(Verifier *v, const IrBody *b, const IrNode *region, int depth);
 
 /* `stamp` is the body's: an operand that has it stands above, in the same body. */
@@ -109,7 +122,7 @@ static bool check_node(Verifier *v, const IrNode *n, const IrNode *region, int s
     if (!ir_type_eq(inferred, n->type))
         return wrong_node(v, n, "expected type %s, found %s", ir_type_text(v->p, inferred),
                           ir_type_text(v->p, n->type));
-    return n->op != OP_ARG || sound_arg(v, n, region);
+    return sound_record_use(v, n) && (n->op != OP_ARG || sound_arg(v, n, region));
 }
 
 static bool check_body(Verifier *v, const IrBody *b, const IrNode *region, int depth) {

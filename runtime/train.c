@@ -105,12 +105,19 @@ static int loop(RtTrain *t) {
 
 /* ---- setting up ---- */
 
+/* Whether training reads the second file, which is of no use to a model that uses none of its columns. */
+static bool reads_beside(const RtModel *m) {
+    for (int i = 0; i < m->n_columns; i++)
+        if (m->columns[i].side && m->columns[i].used) return true;
+    return false;
+}
+
 /* Stdin is read once. */
 static int check_stdin(const RtModel *m, const RtWords *files, const char *option, bool once,
                        const char *hint) {
     for (int i = 0; i < files->n; i++) {
         if (strcmp(files->v[i], "-")) continue;
-        if (m->beside)
+        if (reads_beside(m))
             return rt_fail(RT_EXIT_USAGE,
                            "%s -: the model reads a second file beside each, which stdin has not", option);
         if (!once) return rt_fail(RT_EXIT_USAGE, "%s -: stdin can be read once only\nhint: %s", option, hint);

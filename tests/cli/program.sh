@@ -141,6 +141,26 @@ trains_alike --data - --cache memory < train.csv
 expect 0 ./clicks train --data - --epochs 2 --cache memory --save cached < train.csv; same ckpt/weights.safetensors cached/weights.safetensors
 expect 0 ./clicks train --data train.csv --eval-data - --json < eval.csv; prints '"eval_rows":120'
 
+# a second file: of no use to stdin, and none is asked for if the model uses nothing of it
+cat > beside.ctr <<'CTR'
+model beside
+param second = true
+input tsv() { y label; a string } beside "_b" { b string }
+c = a
+if second { c = b }
+z = dense(onehot(hash(c, 9)), 1)
+predict p = sigmoid(z)
+loss bce_logits(z, y)
+optimizer sgd(lr = 0.1)
+CTR
+build two beside.ctr; build one beside.ctr -D second=false
+printf '1\tu\n0\tv\n' > pairs; printf 'w\nu\n' > pairs_b
+expect 0 ./two train --data pairs --epochs 1
+expect 2 ./two train --data - --epochs 1 < pairs; silent; says "error: --data -: the model reads a second file beside each, which stdin has not"
+expect 2 ./two train --data pairs --eval-data - --epochs 1 < pairs; silent; says "error: --eval-data -: the model reads a second file beside each, which stdin has not"
+rm pairs_b; expect 0 ./one train --data pairs --epochs 1; quiet
+expect 0 ./one train --data - --epochs 1 < pairs; quiet
+
 # ---- threads ----
 for n in 1 3 4; do expect 0 ./clicks train --data train.csv --epochs 2 --threads $n --save threads; same ckpt/weights.safetensors threads/weights.safetensors; done
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The models beyond the reference ones: all pass the compiler's passes, in each of their forms; those of models/papers
-# give the interpreter's losses for a few steps, and three of them do better than logistic regression.
+# The models beyond the reference ones: all pass the compiler's passes, in each of their forms; those of models/papers,
+# DIN, DIEN and MMoE give the interpreter's losses for a few steps, and three papers' do better than logistic
+# regression.
 . tests/e2e/common.sh.inc
 replay=$BUILD/tests/replay
 [ -x "$replay" ] || fail "the build tree has no $replay"
@@ -22,16 +23,16 @@ planned papers/bst.ctr -D logs="$work" -D blocks=2 -D heads=1
 planned papers/bst.ctr -D logs="$work" --march=x86-64-v4
 
 # ---- compiled against interpreted: the losses of three steps, relative 1e-4 ----
-agrees() {
-  local m=$1 dir=$work/$1 args="-D buckets=60 -D batch=32"
-  [ "$m" != bst ] || args="-D logs=$work -D batch=32"
+agrees() { # agrees MODEL.ctr OPTIONS…
+  local file=$1 m=$(basename "$1" .ctr) args="${*:2} -D batch=32"
+  local dir=$work/$m
   mkdir -p "$dir"
-  "$ctrc" models/papers/$m.ctr $args -o "$dir/m" || fail "$m.ctr does not compile"
-  "$ctrc" synth models/papers/$m.ctr $args --rows 96 --seed 4 -o "$dir/log" > /dev/null || fail "no log for $m"
+  "$ctrc" $file $args -o "$dir/m" || fail "$m.ctr does not compile"
+  "$ctrc" synth $file $args --rows 96 --seed 4 -o "$dir/log" > /dev/null || fail "no log for $m"
   "$dir/m" train --data "$dir/log" --no-shuffle --epochs 1 --log "$dir/jsonl" --log-every 1 > /dev/null || fail "$m: training failed"
   "$dir/m" train --data "$dir/log" --no-shuffle --steps 0 --save "$dir/start" > /dev/null || fail "$m: nothing saved"
   sed -n '/"epoch_end"/!s/.*"loss": *\([0-9.eE+-]*\).*/\1/p' "$dir/jsonl" > "$dir/ours"
-  "$replay" models/papers/$m.ctr $args --data "$dir/log" --load "$dir/start" --steps 3 > "$dir/theirs" || fail "$m: no replay"
+  "$replay" $file $args --data "$dir/log" --load "$dir/start" --steps 3 > "$dir/theirs" || fail "$m: no replay"
   paste "$dir/ours" "$dir/theirs" | awk -v name="$m" '
     { d = ($1 - $2) / $2; if (d < 0) d = -d; if (d > worst) worst = d; if (NF == 2) n++ }
     END { printf "%s: %d steps, largest relative difference %.1e\n", name, n, worst; exit n != 3 || worst > 1e-4 }' ||
@@ -39,15 +40,16 @@ agrees() {
 }
 # LLVM takes most of the time, so two at once.
 n=0; running=0
-for f in models/papers/*.ctr; do
+for f in models/papers/*.ctr models/din.ctr models/dien.ctr models/mmoe.ctr; do
   m=$(basename "$f" .ctr)
   [ "$m" = columns ] && continue   # imported
-  agrees "$m" 2> "$work/$m.err" &
+  case $f in models/papers/bst.ctr) options=$(small $f) ;; models/papers/*) options="-D buckets=60" ;; *) options=$(small $f) ;; esac
+  agrees $f $options 2> "$work/$m.err" &
   n=$((n + 1)); running=$((running + 1))
   [ $running -lt 2 ] || { wait -n || { cat "$work"/*.err; fail "see above"; }; running=1; }
 done
 while [ $running -gt 0 ]; do wait -n || { cat "$work"/*.err; fail "see above"; }; running=$((running - 1)); done
-[ "$n" -ge 15 ] || fail "only $n models in models/papers"
+[ "$n" -ge 18 ] || fail "only $n models were compared"
 
 # ---- better than logistic regression, on one log; the regression has the rate that suits it best ----
 "$ctrc" synth models/papers/dcn.ctr --rows 200000 --seed 1 -o "$work/train" > /dev/null || fail "synth"

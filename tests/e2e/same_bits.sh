@@ -3,10 +3,8 @@
 # So it has with -O0 and -O2 where each value is written once, so that the passes find nothing to put together.
 . tests/e2e/common.sh.inc
 mkdir "$work/papers"
-for v in uid mid cat; do { echo default; seq 400; } > "$work/${v}_voc.txt"; done
-for m in wdl deepfm dlrm adult bank din papers/bst; do
-  small=""; grep -q 'param buckets' models/$m.ctr && small="-D buckets=1000"
-  grep -q 'amazon.ctr"' models/$m.ctr && small="-D logs=$work"
+for m in wdl deepfm dlrm adult bank din mmoe dien papers/bst; do
+  small=$(small models/$m.ctr)
   "$ctrc" models/$m.ctr $small -o "$work/$m" || fail "$m.ctr does not compile"
   "$ctrc" synth models/$m.ctr $small --rows 3000 --seed 5 -o "$work/$m.log" 2> /dev/null || fail "no log for $m"
   train() { "$work/$m" train --data "$work/$m.log" --epochs 2 --save "$work/$m-$1" --threads "$2" --seed "$3" > /dev/null 2> "$work/err" || { cat "$work/err"; fail "$m: training with $2 threads"; }; }
@@ -49,4 +47,4 @@ for level in 0 2; do
 done
 "$work/along" train --data "$work/along.csv" --save "$work/along-other" --steps 3 > /dev/null 2>&1
 cmp -s "$work/along-0-1/weights.safetensors" "$work/along-other/weights.safetensors" && fail "along.ctr: three steps give the bits of all"
-echo "same bits at 1, 2, 3 and 4 threads for seven models"
+echo "same bits at 1, 2, 3 and 4 threads for nine models"

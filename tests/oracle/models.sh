@@ -1,6 +1,6 @@
 # What check_oracle.sh and rebuild.sh share: the models, and how ctrc is asked for them. Expects $here and $root.
 
-all_models="wdl deepfm dlrm din din_clipped mmoe adult bank"
+all_models="wdl deepfm dlrm din din_clipped dien mmoe adult bank"
 
 # source_of MODEL DIR: its .ctr file, as it is but for two. In 20 steps no gradient of din.ctr gets as long as the 5
 # where it clips; din_clipped clips most of them. mmoe.ctr's largest tables have fewer rows here, or each of the 20
@@ -20,5 +20,5 @@ edited() { # FROM TO SED DIR
 # arguments_of MODEL DIR: one a line, the file first, but for the settings, which the record has
 arguments_of() {
   source_of "$1" "$2"
-  case $1 in din*) printf '%s\n' -D "logs=$here" ;; esac
+  case $1 in din* | dien) printf '%s\n' -D "logs=$here" ;; esac
 }

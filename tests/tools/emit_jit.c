@@ -10,6 +10,8 @@ struct EmitJit {
     LLVMOrcLLJITRef jit;
     EmitTarget target;
     const EmitJitShape *shapes;
+    const EmitJitLayer *layer;
+    const IrNode *forward, *backward; /* the layer's */
     Emit e;
     Arena *arena;
 };
@@ -22,12 +24,11 @@ static void stop_if(LLVMErrorRef failed) {
 }
 
 /* Opens a module, lets `fill` write into it, and loads it. */
-static EmitJit *open_jit(void (*fill)(EmitJit *j, int count), const EmitJitShape *shapes, int count,
-                         int vector_floats) {
-    EmitJit *j = calloc(1, sizeof *j);
+static EmitJit *open_jit(void (*fill)(EmitJit *j, int count), EmitJit what, int count, int vector_floats) {
+    EmitJit *j = malloc(sizeof *j);
     if (!j) abort();
+    *j = what;
     j->arena = arena_new();
-    j->shapes = shapes;
     Diag *d = diag_new(j->arena, stderr);
     IrProgram *p = ir_program_new(j->arena, d);
     if (!emit_target(d, j->arena, "native", &j->target)) abort();
@@ -99,7 +100,7 @@ static void fill_math(EmitJit *j, int count) {
     }
 }
 
-EmitJit *emit_jit_math(void) { return open_jit(fill_math, NULL, sizeof math / sizeof *math, 0); }
+EmitJit *emit_jit_math(void) { return open_jit(fill_math, (EmitJit){0}, sizeof math / sizeof *math, 0); }
 EmitMathFn emit_jit_math_fn(EmitJit *j, const char *name) { return (EmitMathFn)symbol(j, name); }
 
 /* ---- products ---- */
@@ -137,7 +138,7 @@ static void fill_products(EmitJit *j, int count) {
 }
 
 EmitJit *emit_jit_products(const EmitJitShape *shapes, int count, int vector_floats) {
-    return open_jit(fill_products, shapes, count, vector_floats);
+    return open_jit(fill_products, (EmitJit){.shapes = shapes}, count, vector_floats);
 }
 EmitGemmFn emit_jit_gemm(EmitJit *j, int shape) {
     return (EmitGemmFn)symbol(j, arena_printf(j->arena, "gemm%d", shape));
@@ -151,5 +152,79 @@ int64_t emit_jit_tiles(EmitJit *j, int shape) {
 int64_t emit_jit_scratch(EmitJit *j, int shape) {
     int64_t a = emit_gemm_scratch(&j->target.pass, j->shapes[shape].n, j->shapes[shape].k);
     int64_t b = emit_grad_w_scratch(&j->target.pass, j->shapes[shape].k, j->shapes[shape].n);
+    return a > b ? a : b;
+}
+
+/* ---- recurrent layers ---- */
+
+int64_t emit_jit_layer_offset(int64_t u, EmitJitPart part) {
+    const int64_t sizes[] = {3 * u, 4 * u, 1, u, 4 * u};
+    int64_t at = 0;
+    for (int i = 0; i < (int)part; i++) at += sizes[i];
+    return at;
+}
+
+/* A value along list 0 that stands in the arena. */
+static IrNode *layer_value(EmitJit *j, IrOp op, EmitJitPart part) {
+    int64_t u = j->layer->units, at = emit_jit_layer_offset(u, part);
+    IrNode *n = ARENA_NEW(j->arena, IrNode);
+    n->op = op;
+    n->type = ir_f32(LIVE_POS, 0, 1, (int64_t[]){emit_jit_layer_offset(u, (EmitJitPart)(part + 1)) - at});
+    n->plan = (IrPlan){.region = REGION_AXIS, .offset = at};
+    return n;
+}
+
+static IrNode *layer_weight(EmitJit *j, int64_t number, int64_t columns) {
+    IrNode *n = ARENA_NEW(j->arena, IrNode);
+    n->op = OP_WEIGHT;
+    n->type = ir_f32(LIVE_ALWAYS, -1, 2, (int64_t[]){j->layer->units, columns});
+    n->attrs = ARENA_NEW(j->arena, IrAttr);
+    *n->attrs = ir_ai("w", number);
+    n->n_attrs = 1;
+    return n;
+}
+
+static void layer_operands(EmitJit *j, IrNode *n, IrNode *const *in, int n_in) {
+    n->in = ARENA_ARRAY(j->arena, IrNode *, n_in);
+    memcpy(n->in, in, sizeof *in * (size_t)n_in);
+    n->n_in = n_in;
+}
+
+static void fill_layer(EmitJit *j, int count) {
+    (void)count;
+    Emit *e = &j->e;
+    bool scored = j->layer->scored;
+    IrNode *p = layer_value(j, OP_SHIFT, LAYER_P), *a = layer_value(j, OP_SHIFT, LAYER_A),
+           *dh = layer_value(j, OP_SHIFT, LAYER_DH), *Ug = layer_weight(j, 0, 2 * j->layer->units),
+           *Uc = layer_weight(j, 1, j->layer->units);
+    IrNode *forward = layer_value(j, scored ? OP_AUGRU : OP_GRU, LAYER_RECORD);
+    IrNode *backward = layer_value(j, scored ? OP_AUGRUGRAD : OP_GRUGRAD, LAYER_GRAD);
+    layer_operands(j, forward, (IrNode *[]){p, Ug, Uc, a}, 3 + scored);
+    layer_operands(j, backward,
+                   scored ? (IrNode *[]){forward, Ug, Uc, a, dh} : (IrNode *[]){forward, Ug, Uc, dh},
+                   4 + scored);
+    j->forward = forward, j->backward = backward;
+    for (int back = 0; back < 2; back++) {
+        LLVMTypeRef args[] = {e->ptr, e->i64, e->i64, e->ptr};
+        EmitFn outer = emit_fn_open(e, back ? "backward" : "forward", args, 4);
+        LLVMSetLinkage(e->fn, LLVMExternalLinkage);
+        e->lo = LLVMGetParam(e->fn, 1), e->hi = LLVMGetParam(e->fn, 2), e->scratch = LLVMGetParam(e->fn, 3);
+        if (back)
+            emit_GRUGRAD(e, backward);
+        else
+            emit_GRU(e, forward);
+        emit_fn_close(e, &outer);
+    }
+}
+
+EmitJit *emit_jit_layer(const EmitJitLayer *layer, int vector_floats) {
+    return open_jit(fill_layer, (EmitJit){.layer = layer}, 1, vector_floats);
+}
+EmitKernel emit_jit_layer_kernel(EmitJit *j, int backwards) {
+    return (EmitKernel)symbol(j, backwards ? "backward" : "forward");
+}
+int64_t emit_jit_layer_scratch(EmitJit *j) {
+    int64_t a = emit_gru_scratch(&j->target.pass, j->forward),
+            b = emit_gru_scratch(&j->target.pass, j->backward);
     return a > b ? a : b;
 }

@@ -2,6 +2,7 @@
 #ifndef CTRC_TESTS_EMIT_JIT_H
 #define CTRC_TESTS_EMIT_JIT_H
 #include <stdint.h>
+#include "runtime/abi.h"
 
 typedef struct EmitJit EmitJit;
 
@@ -25,6 +26,20 @@ EmitGemmFn emit_jit_gemm(EmitJit *j, int shape);
 EmitGradFn emit_jit_grad(EmitJit *j, int shape);
 int64_t emit_jit_tiles(EmitJit *j, int shape);   /* of the weight gradient */
 int64_t emit_jit_scratch(EmitJit *j, int shape); /* bytes, enough for both */
+
+/* Kernels of a recurrent layer (emit_gru.c) on their own. All values along the list stand in one arena, for
+ * `cap` positions, in this order: p [3u], the record [4u], a [1] (also of a plain gru), dh [u], the gradient
+ * [4u]. */
+typedef struct {
+    int64_t units;
+    int scored; /* augru */
+} EmitJitLayer;
+typedef void (*EmitKernel)(RtStep *step, int64_t lo, int64_t hi, char *scratch);
+EmitJit *emit_jit_layer(const EmitJitLayer *layer, int vector_floats);
+EmitKernel emit_jit_layer_kernel(EmitJit *j, int backwards);
+int64_t emit_jit_layer_scratch(EmitJit *j); /* bytes, enough for both */
+typedef enum { LAYER_P, LAYER_RECORD, LAYER_A, LAYER_DH, LAYER_GRAD, LAYER_END } EmitJitPart;
+int64_t emit_jit_layer_offset(int64_t units, EmitJitPart part); /* floats a position before it */
 
 void emit_jit_free(EmitJit *j);
 

@@ -342,6 +342,50 @@ static IrNode *reduce_case(Case *c, IrOp op, int variant) {
     }
 }
 
+/* ---- recurrent layers ---- */
+
+static IrNode *part(Case *c, IrNode *x, int64_t ax, int64_t begin, int64_t end) {
+    return with(c, OP_SLICE, x, 3, (IrAttr[]){ir_ai("axis", ax), ir_ai("begin", begin), ir_ai("end", end)});
+}
+
+/* A recurrent weight, small enough for many units not to saturate; own: it is a weight, else rows of one, as
+ * in the layer library. */
+static IrNode *state_weight(Case *c, int64_t units, int64_t columns, bool own) {
+    if (own) return always(c, DIMS(units, columns));
+    IrNode *whole = binary(c, OP_MUL, always(c, DIMS(units + 3, columns)), constant(c, 0.2));
+    return part(c, whole, 0, 3, units + 3);
+}
+
+/* variant 3: one after another; 4: from a value that is the same for all positions of a row. */
+static IrNode *gru_case(Case *c, IrOp op, int variant) {
+    static const int64_t sizes[] = {7, 1, 36, 16, 9};
+    if (variant > 4) return NULL;
+    int64_t u = sizes[variant];
+    IrNode *x = pos(c, DIMS(3 * u));
+    if (variant == 4) {
+        IrAttr to[2] = {ir_ail(c->p->arena, "shape", (int64_t[]){3 * u}, 1), ir_ai("axis", c->list)};
+        to[1].kind = 'x';
+        x = with(c, OP_BROADCAST, row(c, DIMS(3 * u)), 2, to);
+    }
+    IrNode *h = NULL;
+    for (int layer = 0; layer <= (variant == 3); layer++) {
+        if (layer) x = matmul(c, h, always(c, DIMS(u, 3 * u)), false, false);
+        bool own = variant < 2;
+        IrNode *in[4] = {x, state_weight(c, u, 2 * u, own), state_weight(c, u, u, own)};
+        if (op == OP_AUGRU) in[3] = unary(c, variant % 2 ? OP_SIGMOID : OP_SEGSOFTMAX, pos(c, DIMS(1)));
+        h = part(c, ir_build(&c->b, op, op == OP_AUGRU ? 4 : 3, in, 0, NULL), 0, 0, u);
+    }
+    return h;
+}
+
+static IrNode *sru_case(Case *c, int variant) {
+    static const int64_t sizes[] = {7, 1, 36, 16};
+    if (variant > 3) return NULL;
+    int64_t u = sizes[variant];
+    IrNode *state = binary(c, OP_SRU, unary(c, OP_SIGMOID, pos(c, DIMS(u))), pos(c, DIMS(u)));
+    return variant ? state : unary(c, OP_TANH, state);
+}
+
 /* ---- products and normalisation ---- */
 
 /* Products with something done to their result, which fuse makes one kernel with them. */
@@ -556,7 +600,10 @@ static IrNode *value_of(Case *c, IrOp op, int variant) {
     case CLASS_SRC: return source_case(c, op, variant);
     case CLASS_EW: return ir_ops[op].max_in == 1 ? unary_case(c, op, variant) : binary_case(c, op, variant);
     case CLASS_MOVE: return move_case(c, op, variant);
-    case CLASS_RED: return reduce_case(c, op, variant);
+    case CLASS_RED:
+        if (op == OP_SRU) return sru_case(c, variant);
+        if (op == OP_GRU || op == OP_AUGRU) return gru_case(c, op, variant);
+        return reduce_case(c, op, variant);
     case CLASS_TAB: return table_case(c, op, variant);
     case CLASS_PROD: return op == OP_MATMUL ? matmul_case(c, variant) : NULL;
     case CLASS_NORM: return op == OP_BATCHNORM ? batchnorm_case(c, variant) : NULL;

@@ -34,6 +34,7 @@ typedef struct {
     Shape sa, sb;
     bool ta, tb;
     int variant;
+    bool all; /* also with lists of 50; and every weight must have a gradient in one of the batches */
 } Spec;
 typedef IrNode *(*Make)(Maker *m, const Spec *s);
 
@@ -153,7 +154,13 @@ static bool probe(const Probe *q, Arena *a, double *largest) {
     return true;
 }
 
-static bool run_case(Make make, const Spec *s, bool fine, const InterpBatch *batch, double *largest) {
+typedef struct {
+    double slope;     /* the largest by differences */
+    uint64_t weights; /* which have a gradient: a bit each */
+    int n_weights;
+} Met;
+
+static bool run_case(Make make, const Spec *s, bool fine, const InterpBatch *batch, Met *met) {
     Arena *a = arena_new();
     Diag *d = diag_new(a, stderr);
     IrProgram *p, *q;
@@ -178,10 +185,13 @@ static bool run_case(Make make, const Spec *s, bool fine, const InterpBatch *bat
             if (p->weights[w].running) probed.size[w] = 0;
             probed.w[w] = interp_weight(forward, w);
             probed.g[w] = ARENA_ARRAY(a, double, probed.size[w]);
-            for (int64_t i = 0; i < probed.size[w]; i++)
+            for (int64_t i = 0; i < probed.size[w]; i++) {
                 probed.g[w][i] = probed.w[w][i] - interp_weight(train, w)[i];
+                if (probed.g[w][i] != 0) met->weights |= (uint64_t)1 << w;
+            }
         }
-        ok = ok && probe(&probed, a, largest);
+        met->n_weights = p->n_weights;
+        ok = ok && probe(&probed, a, &met->slope);
     }
     if (forward) interp_free(forward);
     if (train) interp_free(train);
@@ -191,24 +201,26 @@ static bool run_case(Make make, const Spec *s, bool fine, const InterpBatch *bat
 
 static void check(Make make, Spec s) {
     static const int64_t many[] = {0, 2, 2, 5, 6}, other[] = {0, 0, 3, 4, 7}, one[] = {0, 1},
-                         few[] = {0, 0, 0, 1};
+                         few[] = {0, 0, 0, 1}, long_lists[] = {0, 50, 50, 53};
     FxBatch f;
-    double largest = 0;
+    Met met = {0};
     cases++;
-    for (int run = 0; run < 6; run++) {
+    for (int run = 0; run < (s.all ? 8 : 6); run++) {
         InterpBatch *b = run / 2 == 0   ? fx_batch(&f, 11, 4, many, other)
                          : run / 2 == 1 ? fx_batch(&f, 12, 1, one, one)
-                                        : fx_batch(&f, 13, 3, few, few);
-        if (run_case(make, &s, run % 2, b, &largest)) continue;
+                         : run / 2 == 2 ? fx_batch(&f, 13, 3, few, few)
+                                        : fx_batch(&f, 14, 3, long_lists, few);
+        if (run_case(make, &s, run % 2, b, &met)) continue;
         fprintf(stderr, "%s, variant %d, live %d %d, ranks %d %d, ta %d tb %d: wrong in run %d\n",
                 ir_ops[s.op].text, s.variant, s.la, s.lb, s.sa.rank, s.sb.rank, s.ta, s.tb, run);
         failures++;
         return;
     }
-    if (largest < 1e-3) {
-        fprintf(stderr, "%s, variant %d: no gradient at all\n", ir_ops[s.op].text, s.variant);
-        failures++;
-    }
+    bool some = met.slope >= 1e-3, each = met.weights == ((uint64_t)1 << met.n_weights) - 1;
+    if (some && (each || !s.all)) return;
+    fprintf(stderr, "%s, variant %d: %s\n", ir_ops[s.op].text, s.variant,
+            some ? "a weight has no gradient" : "no gradient at all");
+    failures++;
 }
 
 static void all_agree(void) {
@@ -399,15 +411,22 @@ static IrNode *make_along(Maker *m, const Spec *s) {
     return s->variant == 2 ? y : ir_build1(b, OP_SQUARE, y);
 }
 
-/* The last position's value, through a mask, over the length of the longest row. */
-static IrNode *make_last(Maker *m, const Spec *s) {
+/* The last position's value, through a mask. */
+static IrNode *last_of(Maker *m, IrNode *x) {
     IrBuilder *b = &m->b;
-    IrNode *x = value(m, LIVE_POS, s->sa), *one = ir_const(b, 1);
-    IrAttr axis = ir_ai("axis", AXIS_H), k = ir_ai("k", 1),
-           to[2] = {ir_ail(m->p->arena, "shape", (int64_t[]){1}, 1), axis};
+    IrNode *one = ir_const(b, 1);
+    IrAttr k = ir_ai("k", 1),
+           to[2] = {ir_ail(m->p->arena, "shape", (int64_t[]){1}, 1), ir_ai("axis", AXIS_H)};
     IrNode *ones = ir_build(b, OP_BROADCAST, 1, &one, 2, to), *after = ir_build(b, OP_SHIFT, 1, &ones, 1, &k);
     IrNode *only = ir_build2(b, OP_MUL, x, ir_build2(b, OP_SUB, one, after));
-    return ir_build2(b, OP_DIV, ir_build1(b, OP_SEGSUM, only), ir_build(b, OP_LONGEST, 0, NULL, 1, &axis));
+    return ir_build1(b, OP_SEGSUM, only);
+}
+
+/* It, over the length of the longest row. */
+static IrNode *make_last(Maker *m, const Spec *s) {
+    IrAttr axis = ir_ai("axis", AXIS_H);
+    return ir_build2(&m->b, OP_DIV, last_of(m, value(m, LIVE_POS, s->sa)),
+                     ir_build(&m->b, OP_LONGEST, 0, NULL, 1, &axis));
 }
 
 static void test_along(void **state) {
@@ -477,6 +496,64 @@ static void test_append_and_attend(void **state) {
                                                       : S1(1),
                                       .ta = wide == 1,
                                       .variant = variant});
+}
+
+/* ---- recurrent layers ---- */
+
+/* Along h, however long its lists are: positions of equal ids have equal values, those without an id zeros.
+ */
+static IrNode *along_h(Maker *m, int64_t width) {
+    return ir_build2(&m->b, OP_EMBED, fx_hash(&m->b, COL_LS, 23), table(m, 23, width));
+}
+
+static IrNode *state_of(Maker *m, IrNode *record, int64_t units) {
+    IrAttr a[3] = {ir_ai("axis", 0), ir_ai("begin", 0), ir_ai("end", units)};
+    return ir_build(&m->b, OP_SLICE, 1, &record, 3, a);
+}
+
+/* A recurrent weight, small where there are many units: else 50 positions are chaos, which differences can't
+ * measure. part: rows of a kernel. */
+static IrNode *state_weight(Maker *m, int64_t units, int64_t columns, bool part) {
+    IrNode *w = new_weight_node(m, S2(part ? units + 2 : units, columns));
+    IrAttr a[3] = {ir_ai("axis", 0), ir_ai("begin", 2), ir_ai("end", units + 2)};
+    if (part) w = ir_build(&m->b, OP_SLICE, 1, &w, 3, a);
+    return units < 7 ? w : with_scalar(m, OP_MUL, w, 2.0 / (double)units);
+}
+
+/* variant 0: the state alone, so that its gradient is the same for all positions; 1: squared, by rows of
+ * kernels; 2: the last state; 3: one layer upon another. */
+static IrNode *make_recurrent(Maker *m, const Spec *s) {
+    IrBuilder *b = &m->b;
+    int64_t u = s->sa.dim[0];
+    IrNode *h = NULL;
+    for (int layer = 0; layer <= (s->variant == 3); layer++) {
+        IrAttr t[2] = {ir_ab("ta", false), ir_ab("tb", false)};
+        int64_t width = s->op == OP_SRU ? u : 3 * u;
+        IrNode *x = layer ? ir_build(b, OP_MATMUL, 2, (IrNode *[]){h, state_weight(m, u, width, false)}, 2, t)
+                          : along_h(m, width);
+        if (s->op == OP_SRU) {
+            h = ir_build2(b, OP_SRU, ir_build1(b, OP_SIGMOID, along_h(m, u)), x);
+            continue;
+        }
+        bool part = s->variant == 1;
+        IrNode *in[4] = {x, state_weight(m, u, 2 * u, part), state_weight(m, u, u, part)};
+        if (s->op == OP_AUGRU)
+            in[3] = ir_build1(b, s->variant == 2 ? OP_SEGSOFTMAX : OP_SIGMOID, along_h(m, 1));
+        h = state_of(m, ir_build(b, s->op, s->op == OP_AUGRU ? 4 : 3, in, 0, NULL), u);
+    }
+    if (s->variant == 2) return last_of(m, h);
+    return s->variant ? ir_build1(b, OP_SQUARE, h) : h;
+}
+
+static void test_recurrent(void **state) {
+    static const IrOp ops[] = {OP_GRU, OP_AUGRU, OP_SRU};
+    static const int64_t units[] = {1, 2, 7, 36};
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 4; k++)
+            for (int variant = 0; variant < 4; variant++)
+                check(make_recurrent,
+                      (Spec){.op = ops[i], .sa = S1(units[k]), .variant = variant, .all = true});
     all_agree();
 }
 
@@ -648,6 +725,7 @@ int main(void) {
         cmocka_unit_test(test_statistics),
         cmocka_unit_test(test_along),
         cmocka_unit_test(test_append_and_attend),
+        cmocka_unit_test(test_recurrent),
         cmocka_unit_test(test_matmul),
         cmocka_unit_test(test_lookups),
         cmocka_unit_test(test_batchnorm),

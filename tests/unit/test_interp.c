@@ -228,6 +228,28 @@ static void test_reductions(void **state) {
            0.75, 4.0 / 6);
 }
 
+/* Update gates x/(1+x) for x = 1 … 5, and 0.5 as candidate: u h + (1-u)/2. */
+#define GATES                                                                                                \
+    "%20 = log %4 : f32[~h,1]\n%21 = sigmoid %20 : f32[~h,1]\n"                                              \
+    "%22 = const {value=[0.5], shape=[1]} : always f32[1]\n"                                                 \
+    "%23 = broadcast %22 {shape=[1], axis=h} : f32[~h,1]\n"
+
+static void test_recurrent(void **state) {
+    (void)state;
+    EXPECT(GATES "%24 = sru %21, %23 : f32[~h,1]\n", 0.25, 1.0 / 3, 0.125, 0.2, 0.25);
+    EXPECT(GATES "%24 = div %23, %23 : f32[~h,1]\n%25 = sru_grad %21, %24 : f32[~h,1]\n", 1 + 2.0 / 3, 1,
+           1 + 0.8 * (1 + 5.0 / 6), 1 + 5.0 / 6, 1);
+    EXPECT("%20 = log %4 : f32[~h,1]\n" /* the reset gate is 0.5, the candidate tanh(log(3)/2) = 0.5 */
+           "%21 = const {value=[0], shape=[1]} : always f32[1]\n"
+           "%22 = const {value=[0.5493061443340549], shape=[1]} : always f32[1]\n"
+           "%23 = concat %21, %20, %22 {axis=0} : f32[~h,3]\n"
+           "%24 = const {value=[0], shape=[1, 2]} : always f32[1,2]\n"
+           "%25 = const {value=[0], shape=[1, 1]} : always f32[1,1]\n"
+           "%26 = gru %23, %24, %25 : f32[~h,4]\n",
+           0.25, 0.5, 0.5, 0.5, 1.0 / 3, 0.5, 2.0 / 3, 0.5, 0.125, 0.5, 0.75, 0.5, 0.2, 0.5, 0.8, 0.5, 0.25,
+           0.5, 5.0 / 6, 0.5);
+}
+
 static void test_products(void **state) {
     (void)state;
     EXPECT("%20 = matmul %8, %9 {ta=0, tb=0} : f32[2]\n", 4, 6, -2, -4, 3.5, 5);
@@ -458,21 +480,14 @@ static void test_step(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sources),
-        cmocka_unit_test(test_one_operand),
-        cmocka_unit_test(test_two_operands),
-        cmocka_unit_test(test_moves),
-        cmocka_unit_test(test_reductions),
-        cmocka_unit_test(test_products),
-        cmocka_unit_test(test_norms),
-        cmocka_unit_test(test_tables),
-        cmocka_unit_test(test_regions_and_roots),
-        cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_optimizers),
-        cmocka_unit_test(test_schedules),
-        cmocka_unit_test(test_updates),
-        cmocka_unit_test(test_exact_adam),
-        cmocka_unit_test(test_step),
+        cmocka_unit_test(test_sources),      cmocka_unit_test(test_one_operand),
+        cmocka_unit_test(test_two_operands), cmocka_unit_test(test_moves),
+        cmocka_unit_test(test_reductions),   cmocka_unit_test(test_recurrent),
+        cmocka_unit_test(test_products),     cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_tables),       cmocka_unit_test(test_regions_and_roots),
+        cmocka_unit_test(test_dropout),      cmocka_unit_test(test_optimizers),
+        cmocka_unit_test(test_schedules),    cmocka_unit_test(test_updates),
+        cmocka_unit_test(test_exact_adam),   cmocka_unit_test(test_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

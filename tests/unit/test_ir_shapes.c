@@ -63,7 +63,13 @@ static const char values[] = "  %0 = column {col=s} : str\n"
                              "  %29 = reshape %12 {shape=[2, 2, 5]} : always f32[2,2,5]\n"
                              "  %30 = reshape %15 {shape=[2, 2]} : f32[~h,2,2]\n"
                              "  %31 = predict %2 {name=\"p\"} : none\n"
-                             "  %32 = append %15, %14 {axis=h_more} : f32[~h_more,4]\n";
+                             "  %32 = append %15, %14 {axis=h_more} : f32[~h_more,4]\n"
+                             "  %33 = slice %12 {axis=0, begin=0, end=2} : always f32[2,5]\n"
+                             "  %34 = slice %33 {axis=1, begin=0, end=4} : always f32[2,4]\n"
+                             "  %35 = slice %33 {axis=1, begin=0, end=2} : always f32[2,2]\n"
+                             "  %36 = pad %15 {axis=0, before=1, after=1} : f32[~h,6]\n"
+                             "  %37 = gru %36, %34, %35 : f32[~h,8]\n"
+                             "  %38 = slice %15 {axis=0, begin=0, end=2} : f32[~h,2]\n";
 
 typedef struct {
     const char *line;  /* without "%99 = " */
@@ -297,6 +303,38 @@ static const Case cases[] = {
     {"sum_sq %8 : step f32[1]", "sum_sq: expected f32, found id<10>"},
     {"softmax %19 {axis=1} : f32[2,2]", NULL},
     {"softmax %19 {axis=2} : f32[2,2]", "softmax: expected an axis from 0 to 1, found 2"},
+
+    /* recurrent layers */
+    {"gru %36, %34, %35 : f32[~h,8]", NULL},
+    {"gru %22, %34, %35 : f32[~h,8]", "gru: operand 1: expected f32[6], found f32[5]"},
+    {"gru %15, %34, %35 : f32[~h,8]", "gru: operand 1: expected f32[~h,6], found f32[~h,4]"},
+    {"gru %36, %35, %35 : f32[~h,8]", "gru: operand 2: expected always f32[2,4], found always f32[2,2]"},
+    {"gru %36, %34, %33 : f32[~h,8]", "gru: operand 2: expected always f32[5,10], found always f32[2,4]"},
+    {"gru %36, %34, %19 : f32[~h,8]",
+     "gru: operand 3: expected a value that lives always or a step, found f32[2,2]"},
+    {"gru %36, %34, %9 : f32[~h,8]", "gru: operand 3: expected f32, found id<10>[~h]"},
+    {"gru %36, %34 : f32[~h,8]", "gru: expected 3 operands, found 2"},
+    {"augru %36, %34, %35, %7 : f32[~h,8]", NULL},
+    {"augru %36, %34, %35, %38 : f32[~h,8]", "augru: operand 4: expected f32[~h,1], found f32[~h,2]"},
+    {"augru %36, %34, %35, %2 : f32[~h,8]", "augru: operand 4: expected a value along a list, found f32[1]"},
+    {"augru %36, %34, %35, %28 : f32[~h,8]",
+     "augru: expected values along one list, found one along list column 'hs' (axis 'h') and one along list "
+     "column 'g'"},
+    {"gru_grad %37, %34, %35, %38 : f32[~h,8]", NULL},
+    {"gru_grad %36, %34, %35, %38 : f32[~h,8]", "gru_grad: operand 1: expected f32[~h,8], found f32[~h,6]"},
+    {"gru_grad %37, %34, %35, %15 : f32[~h,8]", "gru_grad: operand 4: expected f32[~h,2], found f32[~h,4]"},
+    {"augru_grad %37, %34, %35, %7, %38 : f32[~h,8]", NULL},
+    {"augru_grad %37, %34, %35, %38, %38 : f32[~h,8]",
+     "augru_grad: operand 4: expected f32[~h,1], found f32[~h,2]"},
+    {"augru_grad %37, %34, %35, %7, %7 : f32[~h,8]",
+     "augru_grad: operand 5: expected f32[~h,2], found f32[~h,1]"},
+    {"sru %15, %15 : f32[~h,4]", NULL},
+    {"sru %15, %36 : f32[~h,4]", "sru: operand 2: expected f32[~h,4], found f32[~h,6]"},
+    {"sru %15, %14 : f32[~h,4]", "sru: operand 2: expected a value along a list, found f32[4]"},
+    {"sru %30, %30 : f32[~h,2,2]", "sru: operand 1: expected f32[~h,2], found f32[~h,2,2]"},
+    {"sru %8, %15 : f32[~h,4]", "sru: operand 1: expected f32, found id<10>"},
+    {"sru_grad %15, %15 : f32[~h,4]", NULL},
+    {"sru_grad %15, %7 : f32[~h,4]", "sru_grad: operand 2: expected f32[~h,4], found f32[~h,1]"},
 
     /* products */
     {"matmul %14, %12 {ta=0, tb=0} : f32[5]", NULL},

@@ -229,6 +229,44 @@ static void test_place(void **state) {
     fx_free(&fx);
 }
 
+/* A recurrent layer's record is read for the state alone, until there are gradients. */
+static void test_record(void **state) {
+    static const char text[] = "ctrc-ir 1\n"
+                               "axis h list\n"
+                               "input csv separator=\",\"\n"
+                               "column x float list=\";\" axis=h\n"
+                               "func %s {\n"
+                               "  %%0 = column {col=x} : f32[~h,1]\n"
+                               "  %%1 = pad %%0 {axis=0, before=0, after=5} : f32[~h,6]\n"
+                               "  %%2 = const {value=[0], shape=[2, 4]} : always f32[2,4]\n"
+                               "  %%3 = const {value=[0], shape=[2, 2]} : always f32[2,2]\n"
+                               "  %%4 = %s : f32[~h,8]\n"
+                               "  %%5 = %s\n"
+                               "}\n";
+    static const struct {
+        const char *func, *layer, *user, *error;
+    } uses[] = {
+        {"model", "gru %1, %2, %3", "slice %4 {axis=0, begin=0, end=2} : f32[~h,2]", ""},
+        {"model", "augru %1, %2, %3, %0", "slice %4 {axis=0, begin=1, end=2} : f32[~h,1]", ""},
+        {"train", "gru %1, %2, %3", "neg %4 : f32[~h,8]", ""},
+        {"model", "gru %1, %2, %3", "slice %4 {axis=0, begin=1, end=3} : f32[~h,2]",
+         "test.ir:11:3: error: %5 slice in func 'model': expected a slice of the first 2 values of %4, the "
+         "state\n"},
+        {"model", "augru %1, %2, %3, %0", "neg %4 : f32[~h,8]",
+         "test.ir:11:3: error: %5 neg in func 'model': expected a slice of the first 2 values of %4, the "
+         "state\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
+        Fx fx = fx_new();
+        IrProgram *p = fx_read(&fx, arena_printf(fx.arena, text, uses[i].func, uses[i].layer, uses[i].user));
+        size_t n = strlen(uses[i].error);
+        if ((p == NULL) != (n > 0) || strncmp(fx_messages(&fx), uses[i].error, n) != 0)
+            fail_msg("use %zu: expected: %s\n   found: %s", i, uses[i].error, fx_messages(&fx));
+        fx_free(&fx);
+    }
+}
+
 /* Random pointers swapped within a function: an error or a sound program, never a crash. */
 static void test_shuffled(void **state) {
     (void)state;
@@ -265,10 +303,8 @@ static void test_shuffled(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sound),
-        cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_place),
-        cmocka_unit_test(test_shuffled),
+        cmocka_unit_test(test_sound),  cmocka_unit_test(test_damage),   cmocka_unit_test(test_place),
+        cmocka_unit_test(test_record), cmocka_unit_test(test_shuffled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

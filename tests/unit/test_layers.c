@@ -16,6 +16,10 @@
 enum { ROWS = 3, COLUMNS = 4, MOST = 8 };
 static const double rows[ROWS][COLUMNS] = {
     {0.5, -1.25, 2, 1}, {-0.75, 0.25, 1.5, 0}, {3, -2, -0.5, 1}}; /* a b c y */
+enum { POSITIONS = 4, TO_VECTOR = 2 };
+static const int64_t starts[ROWS + 1] = {0, 3, 3, 4};
+static const double positions[POSITIONS][TO_VECTOR] = {
+    {0.75, -0.5}, {-1.5, 1}, {0.25, 2}, {1.25, -0.75}}; /* k l, in lists */
 
 typedef struct {
     Arena *a;
@@ -34,7 +38,13 @@ static double value(const char *name, int row) {
 
 static bool fetch(void *user, const IrNode *n, InterpValue *out) {
     Run *r = user;
-    const char *name = r->p->input.columns[ir_attr_i(n, "col")].name;
+    const IrColumn *column = &r->p->input.columns[ir_attr_i(n, "col")];
+    const char *name = column->name;
+    if (column->is_list) {
+        *out = (InterpValue){.v = ARENA_ARRAY(r->a, double, POSITIONS), .count = POSITIONS, .size = 1};
+        for (int i = 0; i < POSITIONS; i++) out->v[i] = positions[i][name[0] == 'l'];
+        return true;
+    }
     *out = (InterpValue){.v = ARENA_ARRAY(r->a, double, ROWS), .count = ROWS, .size = 1};
     for (int i = 0; i < ROWS; i++) out->v[i] = value(name, i);
     return true;
@@ -46,7 +56,9 @@ static double filled(int w, int64_t i) { return 0.3 * sin(1.7 * (double)i + 2.3 
 static Run run(const char *body) {
     char path[] = "/tmp/ctrc_layers_XXXXXX", text[4096];
     snprintf(text, sizeof text,
-             "model m\ninput csv() { y label; a float; b float; c float }\nx = concat(a, b, c)\n%s\n"
+             "model m\ninput csv() { y label; a float; b float; c float; k float list(\";\", axis = h);\n"
+             "l float list(\";\", axis = h) }\nx = concat(a, b, c)\ns = concat(k, l)\n"
+             "layer both(h) = concat(last(h), sum(h))\n%s\n"
              "optimizer sgd(lr = 1)\n",
              body);
     FILE *f = fdopen(mkstemp(path), "w");
@@ -63,7 +75,8 @@ static Run run(const char *body) {
         for (int k = 0; k < r.p->weights[w].rank; k++) n *= r.p->weights[w].dim[k];
         for (int64_t i = 0; i < n; i++) interp_weight(r.it, w)[i] = filled(w, i);
     }
-    InterpBatch batch = {.rows = ROWS, .fetch = fetch, .user = &r};
+    const int64_t *offsets[] = {starts};
+    InterpBatch batch = {.rows = ROWS, .fetch = fetch, .user = &r, .offsets = offsets};
     if (!interp_run(r.it, "model", &batch)) fail_msg("does not run:\n%s", text);
     return r;
 }
@@ -238,6 +251,103 @@ static void want_mmoe(const Run *r, const double *x, double *out) { /* of the se
     for (int k = 0; k < 2; k++) out[k] = (exp(gate[0]) * expert[0][k] + exp(gate[1]) * expert[1][k]) / sum;
 }
 
+/* ---- recurrent layers: the last state, and the sum of all; n of each ---- */
+
+typedef void Cell(const Run *r, const double *x, double *state, double *h);
+
+/* h comes out of each position, state is what goes on to the next. */
+static void along(const Run *r, const double *row, int n, Cell *cell, double *out) {
+    int64_t i = (row - rows[0]) / COLUMNS, from = starts[i], to = starts[i + 1];
+    double state[MOST] = {0}, h[MOST] = {0};
+    for (int k = 0; k < 2 * n; k++) out[k] = 0;
+    for (int64_t t = from; t < to; t++) {
+        cell(r, positions[t], state, h);
+        for (int k = 0; k < n; k++) {
+            out[k] = h[k];
+            out[n + k] += h[k];
+        }
+    }
+}
+
+static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+
+/* Numerics, `gru`: the products of [x, h] and of [x, r h], as they are written there. */
+static void gru_cell(const Run *r, const char *layer, const double *x, double score, double *h) {
+    enum { N = 3 };
+    char name[4][64];
+    static const char *const parts[] = {"gates.kernel", "gates.bias", "candidate.kernel", "candidate.bias"};
+    for (int i = 0; i < 4; i++) snprintf(name[i], sizeof name[i], "z.%s.%s", layer, parts[i]);
+    double in[TO_VECTOR + N] = {x[0], x[1], h[0], h[1], h[2]}, gate[2 * N], c[N];
+    product(in, weight(r, name[0]), weight(r, name[1]), TO_VECTOR + N, 2 * N, gate);
+    for (int k = 0; k < N; k++) in[TO_VECTOR + k] *= sigmoid(gate[k]);
+    product(in, weight(r, name[2]), weight(r, name[3]), TO_VECTOR + N, N, c);
+    for (int k = 0; k < N; k++) {
+        double u = (1 - score) * sigmoid(gate[N + k]);
+        h[k] = u * h[k] + (1 - u) * tanh(c[k]);
+    }
+}
+
+static void plain_gru(const Run *r, const double *x, double *state, double *h) {
+    gru_cell(r, "gru", x, 0, state);
+    memcpy(h, state, 3 * sizeof *h);
+}
+
+static void scored_gru(const Run *r, const double *x, double *state, double *h) {
+    gru_cell(r, "augru", x, sigmoid(x[1]), state);
+    memcpy(h, state, 3 * sizeof *h);
+}
+
+static void want_gru(const Run *r, const double *x, double *out) { along(r, x, 3, plain_gru, out); }
+static void want_augru(const Run *r, const double *x, double *out) { along(r, x, 3, scored_gru, out); }
+
+/* sigmoid(x W + b), or x W + b */
+static void sru_part(const Run *r, const char *part, bool bias, const double *x, int n, double *out) {
+    char kernel[64], offset[64];
+    snprintf(kernel, sizeof kernel, "z.%s.dense.kernel", part);
+    snprintf(offset, sizeof offset, "z.%s.dense.bias", part);
+    product(x, weight(r, kernel), bias ? weight(r, offset) : NULL, TO_VECTOR, n, out);
+}
+
+/* Numerics, `sru`; reset and highway NULL: f's gate, and x itself. */
+static void sru_cell(const Run *r, const double *x, const char *reset, const char *highway, int n, double *c,
+                     double *h) {
+    double f[3], v[3], g[3], skip[3] = {x[0], x[1]};
+    sru_part(r, "sru.forget", true, x, n, f);
+    sru_part(r, reset ? reset : "sru.forget", true, x, n, g);
+    sru_part(r, "sru.candidate", false, x, n, v);
+    if (highway) sru_part(r, highway, false, x, n, skip);
+    for (int k = 0; k < n; k++) {
+        c[k] = sigmoid(f[k]) * c[k] + (1 - sigmoid(f[k])) * v[k];
+        h[k] = sigmoid(g[k]) * tanh(c[k]) + (1 - sigmoid(g[k])) * skip[k];
+    }
+}
+
+static void plain_sru(const Run *r, const double *x, double *c, double *h) {
+    sru_cell(r, x, "sru.reset", "sru.highway", 3, c, h);
+}
+static void tied_sru(const Run *r, const double *x, double *c, double *h) {
+    sru_cell(r, x, NULL, NULL, 2, c, h);
+}
+static void light_sru(const Run *r, const double *x, double *state, double *h) {
+    double f[3], v[3];
+    sru_part(r, "sru_light.forget", false, x, 3, f);
+    sru_part(r, "sru_light.candidate", false, x, 3, v);
+    for (int k = 0; k < 3; k++) h[k] = state[k] = sigmoid(f[k]) * state[k] + (1 - sigmoid(f[k])) * v[k];
+}
+
+static void want_sru(const Run *r, const double *x, double *out) { along(r, x, 3, plain_sru, out); }
+static void want_tied(const Run *r, const double *x, double *out) { along(r, x, 2, tied_sru, out); }
+static void want_light(const Run *r, const double *x, double *out) { along(r, x, 3, light_sru, out); }
+
+static void recurrent_layers_compute_their_formulas(void **state) {
+    (void)state;
+    check("both(gru(s, 3))", 6, want_gru);
+    check("both(augru(s, sigmoid(l), 3))", 6, want_augru);
+    check("both(sru(s, 3))", 6, want_sru);
+    check("both(sru(s, 2, tied = true))", 4, want_tied); /* as wide as s: nothing is projected */
+    check("both(sru_light(s, 3))", 6, want_light);
+}
+
 static void want_reduced(const Run *r, const double *x, double *out) {
     (void)r;
     out[0] = (x[0] + x[1] + x[2]) / 3;
@@ -304,6 +414,7 @@ static void losses_compute_their_formulas(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_compute_their_formulas),
+        cmocka_unit_test(recurrent_layers_compute_their_formulas),
         cmocka_unit_test(losses_compute_their_formulas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -216,7 +216,7 @@ static IrNode *lookup(Gen *g) {
     return ir_build(b, OP_MATMUL, 2, (IrNode *[]){one, rows}, 2, plain);
 }
 
-/* Parts of a concat as attention has them: q of a row (or the step), k of a list, and what is made of both. */
+/* Parts of a concat as attention has them: q of a row, or always, k of a list, and what both make. */
 static IrNode *part_of(Gen *g, IrNode *q, IrNode *k) {
     IrBuilder *b = &g->b;
     IrNode *pair[2] = {below(g, 2) ? q : k, below(g, 2) ? q : k};
@@ -257,10 +257,31 @@ static IrNode *dense_of_concat(Gen *g) {
     return below(g, 2) ? unary(g, y) : y;
 }
 
+/* A recurrent layer over x along the list, or over a row's value repeated along it. */
+static IrNode *recurrent(Gen *g, IrNode *x) {
+    IrBuilder *b = &g->b;
+    int64_t u = 1 + (int64_t)below(g, 3), in = ir_type_size(x->type);
+    IrAttr to[2] = {ir_ail(g->p->arena, "shape", &in, 1), ir_ai("axis", AXIS_H)},
+           plain[2] = {ir_ab("ta", false), ir_ab("tb", false)};
+    x = fx_reshape(b, x, 1, &in);
+    if (x->type.live != LIVE_POS) x = ir_build(b, OP_BROADCAST, 1, &x, 2, to);
+    IrNode *kernel = fx_weight_node(b, weight(g, 2, (int64_t[]){in, 3 * u}));
+    IrNode *p = ir_build(b, OP_MATMUL, 2, (IrNode *[]){x, kernel}, 2, plain);
+    IrAttr state[3] = {ir_ai("axis", 0), ir_ai("begin", 0), ir_ai("end", u)};
+    IrNode *first = ir_build(b, OP_SLICE, 1, &p, 3, state);
+    int kind = (int)below(g, 3);
+    if (kind == 0) return ir_build2(b, OP_SRU, ir_build1(b, OP_SIGMOID, first), first);
+    IrNode *ops[4] = {p, fx_weight_node(b, weight(g, 2, (int64_t[]){u, 2 * u})),
+                      fx_weight_node(b, weight(g, 2, (int64_t[]){u, u}))};
+    ops[3] = ir_build1(b, OP_SEGSOFTMAX, fx_column(b, COL_V));
+    IrNode *record = ir_build(b, kind == 1 ? OP_GRU : OP_AUGRU, kind == 1 ? 3 : 4, ops, 0, NULL);
+    return ir_build(b, OP_SLICE, 1, &record, 3, state);
+}
+
 static IrNode *step(Gen *g) {
     IrNode *x = recent(g);
     bool rows = x->type.live >= LIVE_ROW;
-    switch (below(g, 16)) {
+    switch (below(g, 17)) {
     case 14:
     case 15: return dense_of_concat(g);
     case 0:
@@ -280,6 +301,7 @@ static IrNode *step(Gen *g) {
         ARENA_PUSH(g->p->arena, g->b.body->nodes, g->b.body->n, g->b.body->cap, n);
         return n;
     }
+    case 13: return recurrent(g, x);
     default: {
         IrAttr a[2] = {ir_ail(g->p->arena, "shape", x->type.dim, x->type.rank), ir_ai("axis", AXIS_H)};
         return x->type.live == LIVE_ROW ? ir_build(&g->b, OP_BROADCAST, 1, &x, 2, a) : unary(g, x);
