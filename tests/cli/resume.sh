@@ -55,8 +55,9 @@ goes_on() {
 
 # ---- every optimizer ----
 every_ctr > every.ctr
-for rows in 50 2000000; do
-  build every every.ctr -D rows=$rows
+for how in "-D rows=50" "-D rows=2000000" "-D rows=50 -O0"; do # -O0: weights that are updated by row are kept whole
+  # shellcheck disable=SC2086
+  build every every.ctr $how
   rm -rf whole; expect 0 ./every train --data train.csv --save whole --threads 2
   goes_on whole "1 9 10 17 29" ./every train --data train.csv
 done
