@@ -80,7 +80,10 @@ static void test_wrong_usage(void **state) {
 
 static void test_beside_and_stdin(void **state) {
     (void)state;
-    Run r = run_how((RunHow){.from = "\"beside\":null", .to = "\"beside\":\"_neg\""},
+    Run r = run_how((RunHow){.from = "\"beside\":null",
+                             .to = "\"beside\":\"_neg\"",
+                             .from2 = "\"side\":0,\"used\":true,\"used_predict\":true",
+                             .to2 = "\"side\":1,\"used\":true,\"used_predict\":true"},
                     "train --data - --epochs 1");
     assert_int_equal(r.code, 2);
     assert_string_equal(r.err,
@@ -110,10 +113,28 @@ static void test_help(void **state) {
         const char *command, *words[26];
     } help[] = {
         {"train",
-         {"--data F...", "--eval-data", "--epochs", "--steps", "--threads", "--seed", "--no-shuffle",
-          "--save DIR", "--save-every", "--keep", "--resume[=force|previous]", "--init-from",
-          "--stop-after", "--log ", "--log-every", "--on-bad-row", "--bad-rows", "--max-bad-rows", "--progress",
-          "--cache", "--json", "examples:"}},
+         {"--data F...",
+          "--eval-data",
+          "--epochs",
+          "--steps",
+          "--threads",
+          "--seed",
+          "--no-shuffle",
+          "--save DIR",
+          "--save-every",
+          "--keep",
+          "--resume[=force|previous]",
+          "--init-from",
+          "--stop-after",
+          "--log ",
+          "--log-every",
+          "--on-bad-row",
+          "--bad-rows",
+          "--max-bad-rows",
+          "--progress",
+          "--cache",
+          "--json",
+          "examples:"}},
         {"eval", {"--data F...", "--load DIR", "--threads", "--on-bad-row", "--json", "examples:"}},
         {"predict", {"--data F...", "--load DIR", "-o FILE", "--header", "--format", "examples:"}},
         {"info", {"--json", "examples:"}},
