@@ -19,9 +19,9 @@
  * in fp32, so it makes no difference to the result which instructions multiply them, but for the order of
  * sums.
  *
- * Worth it where the CPU multiplies bfloat16 natively; elsewhere the rounding only costs, and the pass is refused
- * unless force=true asks for it (to see what a model loses by it). Products with one column or one row, whose time
- * is that of reading their operands, stay as they are. */
+ * Worth it where the CPU multiplies bfloat16 natively; elsewhere the rounding only costs, and the pass is
+ * refused unless force=true asks for it (to see what a model loses by it). Products with one column or one
+ * row, whose time is that of reading their operands, stay as they are. */
 #include "passes/rewrite.h"
 
 typedef struct {
@@ -50,10 +50,10 @@ static IrNode *visit(PassRewrite *rw, IrNode *n) {
 }
 
 static bool may_run(IrProgram *p, const PassOptions *o, const char *args) {
-    static const char *const known[] = {"force"}, *const words[] = {"false", "true"};
-    int force;
+    static const char *const known[] = {"force"};
+    bool force;
     if (!pass_args_known(p, "mixed-precision", args, known, 1) ||
-        !pass_arg_word(p, "mixed-precision", args, "force", words, 2, &force))
+        !pass_arg_bool(p, "mixed-precision", args, "force", &force))
         return false;
     if (o->target.bf16 || force) return true;
     diag_error(p->diag, (Span){0},
