@@ -57,33 +57,29 @@ static void prune(IrBody *b) {
 static IrAttr *attr_of(IrNode *n, const char *key) { return (IrAttr *)ir_attr(n, key); }
 
 /* Weights and vocabularies that no node names any more aren't made; the others move up. */
-static void drop_unused(Ev *ev, IrBody *b) {
+static void drop_unused_weights(Ev *ev) {
+    int before = ev->p->n_weights;
+    bool *drop = ir_named_weights(ev->p);
+    for (int i = 0; i < before; i++) drop[i] = !drop[i];
+    int *to = ir_drop_weights(ev->p, drop);
+    for (int i = 0; i < before; i++)
+        if (to[i] >= 0) ev->notes[to[i]] = ev->notes[i];
+}
+
+static void drop_unused_vocabs(Ev *ev, IrBody *b) {
     IrProgram *p = ev->p;
-    int *weight = ARENA_ARRAY(ev->a, int, p->n_weights + 1),
-        *vocab = ARENA_ARRAY(ev->a, int, p->n_vocabs + 1);
-    for (int i = 0; i < b->n; i++) {
-        if (b->nodes[i]->op == OP_WEIGHT) weight[ir_attr_i(b->nodes[i], "w")] = 1;
+    int *vocab = ARENA_ARRAY(ev->a, int, p->n_vocabs + 1), m = 0;
+    for (int i = 0; i < b->n; i++)
         if (b->nodes[i]->op == OP_VOCAB) vocab[ir_attr_i(b->nodes[i], "vocab")] = 1;
-    }
-    int n = 0, m = 0;
-    for (int i = 0; i < p->n_weights; i++) {
-        if (!weight[i]) continue;
-        p->weights[n] = p->weights[i];
-        ev->notes[n] = ev->notes[i];
-        weight[i] = n++;
-    }
     for (int i = 0; i < p->n_vocabs; i++) {
         if (!vocab[i]) continue;
         p->vocabs[m] = p->vocabs[i];
         vocab[i] = m++;
     }
-    p->n_weights = n;
     p->n_vocabs = m;
-    for (int i = 0; i < b->n; i++) {
-        if (b->nodes[i]->op == OP_WEIGHT) attr_of(b->nodes[i], "w")->i = weight[ir_attr_i(b->nodes[i], "w")];
+    for (int i = 0; i < b->n; i++)
         if (b->nodes[i]->op == OP_VOCAB)
             attr_of(b->nodes[i], "vocab")->i = vocab[ir_attr_i(b->nodes[i], "vocab")];
-    }
 }
 
 /* ---- tables ---- */
@@ -215,7 +211,8 @@ bool ev_finish(Ev *ev) {
     if (ev->d->errors) return false;
     IrBody *b = ev->b.body;
     prune(b);
-    drop_unused(ev, b);
+    drop_unused_weights(ev);
+    drop_unused_vocabs(ev, b);
     decide_lazy(p, b);
     assign_optimizers(ev, b);
     if (ev->d->errors) return false;

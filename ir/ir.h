@@ -304,6 +304,12 @@ int ir_count_uses(IrBody *b, const IrNode *n);
 const IrNode *ir_viewed(const IrNode *n);
 int64_t ir_axis_max(const IrProgram *p, int axis); /* most positions that a row can have along it, 0: no limit */
 const char *ir_axis_described(const IrProgram *p, int axis); /* "list column 'hist_item' (axis 'h')" */
+/* Is a layer's or weight's path the pattern, or is its beginning up to a dot? '*' stands for any characters. */
+bool ir_path_matches(const char *path, const char *pattern);
+bool *ir_named_weights(const IrProgram *p); /* [n_weights] of each, whether a node names it; in the arena */
+/* Takes the weights marked in `drop`, which no node may name, out of a program without a plan; the others move up.
+ * Returns of each former number the new one, -1 for those that went; in the arena. */
+int *ir_drop_weights(IrProgram *p, const bool *drop);
 void ir_fans(const IrWeight *w, double *fan_in, double *fan_out); /* last two dimensions */
 
 /* ---- text ---- */

@@ -1,23 +1,19 @@
 /* A few nodes of a long program: those of one layer, or one by its id, with their operands and users. Nodes
  * that match are marked with '>'. This is for a person's eye: the reader doesn't take it. */
 #include "ir/print.h"
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { SHOWN = 1, MATCHES = 2 };
 
-/* "%12": the id. Else the layer's path, a beginning of it up to a dot, or a pattern with '*'. */
+/* "%12": the id. Else the layer's path, or a beginning of it up to a dot, with any '*'. */
 static bool matches(const IrNode *n, const char *what) {
     if (what[0] == '%') {
         char *end;
         long id = strtol(what + 1, &end, 10);
         return end != what + 1 && *end == 0 && id == n->id;
     }
-    if (!n->name) return false;
-    size_t length = strlen(what);
-    if (strncmp(n->name, what, length) == 0 && (n->name[length] == 0 || n->name[length] == '.')) return true;
-    return strchr(what, '*') && fnmatch(what, n->name, 0) == 0;
+    return n->name && ir_path_matches(n->name, what);
 }
 
 static bool in_region(const IrNode *n, const char *what) {

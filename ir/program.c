@@ -36,6 +36,53 @@ int ir_column_by_name(const IrProgram *p, const char *name) {
     return -1;
 }
 
+bool ir_path_matches(const char *path, const char *pattern) {
+    for (; *pattern != '*'; path++, pattern++) {
+        if (!*pattern) return !*path || *path == '.';
+        if (*path != *pattern) return false;
+    }
+    for (;; path++) {
+        if (ir_path_matches(path, pattern + 1)) return true;
+        if (!*path) return false;
+    }
+}
+
+/* ---- weights that are named ---- */
+
+/* What names weights: marks them in `named`, or, if that is NULL, writes their numbers anew. */
+static void weight_names(const IrBody *b, bool *named, const int *to) {
+    for (int i = 0; i < b->n; i++) {
+        IrNode *n = b->nodes[i];
+        for (int k = 0; k < n->n_attrs; k++) {
+            IrAttr *a = &n->attrs[k];
+            if (a->kind != 'w') continue;
+            if (named)
+                named[a->i] = true;
+            else
+                a->i = to[a->i];
+        }
+        if (n->type.live == LIVE_UNIQ && !named) n->type.axis = to[n->type.axis];
+        if (n->body) weight_names(n->body, named, to);
+    }
+}
+
+bool *ir_named_weights(const IrProgram *p) {
+    bool *named = ARENA_ARRAY(p->arena, bool, p->n_weights + 1);
+    for (int i = 0; i < p->n_funcs; i++) weight_names(&p->funcs[i]->body, named, NULL);
+    return named;
+}
+
+int *ir_drop_weights(IrProgram *p, const bool *drop) {
+    int *to = ARENA_ARRAY(p->arena, int, p->n_weights + 1), kept = 0;
+    for (int i = 0; i < p->n_weights; i++) {
+        to[i] = drop[i] ? -1 : kept;
+        if (!drop[i]) p->weights[kept++] = p->weights[i];
+    }
+    p->n_weights = kept;
+    for (int i = 0; i < p->n_funcs; i++) weight_names(&p->funcs[i]->body, NULL, to);
+    return to;
+}
+
 /* ---- optimizers and initialisers ---- */
 
 static const char *const opt_names[] = {

@@ -118,3 +118,12 @@ bool pass_arg_word(IrProgram *p, const char *pass, const char *args, const char 
                alternatives(p->arena, words, n_words), text);
     return false;
 }
+
+bool pass_arg_bool(IrProgram *p, const char *pass, const char *args, const char *key, bool *out) {
+    static const char *const words[] = {"false", "true"};
+    const char *text = pass_arg(p, args, key);
+    int word = 1;
+    bool ok = (text && !*text) || pass_arg_word(p, pass, args, key, words, 2, &word);
+    *out = word;
+    return ok;
+}

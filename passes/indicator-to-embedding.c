@@ -102,23 +102,6 @@ static const char *free_name(IrProgram *p, const char *path, const char *part, c
     return name;
 }
 
-/* "a.b" of "a.b.kernel" */
-static const char *path_of(IrProgram *p, const char *name) {
-    const char *dot = strrchr(name, '.');
-    return dot ? arena_strndup(p->arena, name, (size_t)(dot - name)) : "";
-}
-
-/* The parts that two paths have in common at their beginning. */
-static const char *common_path(IrProgram *p, const char *a, const char *b) {
-    size_t end = 0;
-    for (size_t i = 0;; i++) {
-        bool a_ends = !a[i] || a[i] == '.', b_ends = !b[i] || b[i] == '.';
-        if (a_ends && b_ends) end = i;
-        if (!a[i] || !b[i] || a[i] != b[i]) break;
-    }
-    return arena_strndup(p->arena, a, end);
-}
-
 static void become_table(IrWeight *w, const char *name, int64_t rows, int dim) {
     w->name = name;
     w->rank = 2;
@@ -129,10 +112,7 @@ static void become_table(IrWeight *w, const char *name, int64_t rows, int dim) {
 }
 
 static int add_weight(IrProgram *p, const IrWeight *like, const char *name, int64_t in, int64_t out) {
-    IrWeight w = {.name = name, .rank = 2, .dim = {in, out}, .init = INIT_GLOROT_UNIFORM, .trainable = true};
-    w.optimizer = like->optimizer, w.own_optimizer = -1, w.span = like->span;
-    ARENA_PUSH(p->arena, p->weights, p->n_weights, p->cap_weights, w);
-    return p->n_weights - 1;
+    return pass_add_weight(p, like, name, INIT_GLOROT_UNIFORM, 2, (int64_t[]){in, out});
 }
 
 /* ---- sums ---- */
@@ -161,7 +141,8 @@ static IrNode *rows_of(const Ind *d, IrBuilder *b, IrNode *term, IrNode *product
     IrProgram *p = b->p;
     int w = (int)ir_attr_i(product->in[1], "w");
     IrWeight *kernel = &p->weights[w];
-    become_table(kernel, free_name(p, path_of(p, kernel->name), "indicator", ""), kernel->dim[0], d->dim);
+    become_table(kernel, free_name(p, pass_path_of(p, kernel->name), "indicator", ""), kernel->dim[0],
+                 d->dim);
     IrNode *rows = pass_looked_up(b, product->in[0], pass_weight_node(b, w));
     return term == product ? rows : ir_build1(b, term->op, rows);
 }
@@ -176,7 +157,7 @@ static IrNode *one_product(const Ind *d, IrBuilder *b, const Nodes *all, IrNode 
         if (!products[i]) continue;
         IrWeight *w = &p->weights[ir_attr_i(products[i]->in[1], "w")];
         if (w->optimizer != like.optimizer) continue;
-        path = common_path(p, path, w->name);
+        path = pass_common_path(p, path, w->name);
         ARENA_PUSH(p->arena, rows.v, rows.n, rows.cap, rows_of(d, b, all->v[i], products[i]));
         products[i] = NULL;
     }
@@ -218,7 +199,7 @@ static IrNode *rewrite_concat(const Ind *d, IrBuilder *b, IrNode *n, const IrWei
     for (int i = 0; i < n->n_in; i++) {
         parts[i] = n->in[i];
         if (!parts[i]->mark) continue;
-        const char *name = free_name(p, path_of(p, like->name), "indicator", "");
+        const char *name = free_name(p, pass_path_of(p, like->name), "indicator", "");
         int w = add_weight(p, like, name, 0, 0);
         become_table(&p->weights[w], name, ir_type_width(parts[i]->type), d->dim);
         parts[i] = pass_looked_up(b, parts[i], pass_weight_node(b, w));

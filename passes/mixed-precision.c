@@ -50,10 +50,10 @@ static IrNode *visit(PassRewrite *rw, IrNode *n) {
 }
 
 static bool may_run(IrProgram *p, const PassOptions *o, const char *args) {
-    static const char *const known[] = {"force"}, *const words[] = {"false", "true"};
-    int force;
+    static const char *const known[] = {"force"};
+    bool force;
     if (!pass_args_known(p, "mixed-precision", args, known, 1) ||
-        !pass_arg_word(p, "mixed-precision", args, "force", words, 2, &force))
+        !pass_arg_bool(p, "mixed-precision", args, "force", &force))
         return false;
     if (o->target.bf16 || force) return true;
     diag_error(p->diag, (Span){0},

@@ -60,6 +60,16 @@ IrNode *pass_reshape(IrBuilder *b, IrNode *x, int rank,
 IrNode *pass_matmul(IrBuilder *b, IrNode *x, IrNode *y, bool ta, bool tb);
 IrNode *pass_seg_len(IrBuilder *b, int axis);
 
+/* ---- weights.c: weights that passes make, and those that they leave without use ---- */
+const char *pass_path_of(IrProgram *p, const char *name); /* "a.b" of "a.b.kernel" */
+/* The parts that two paths have in common at their beginning. */
+const char *pass_common_path(IrProgram *p, const char *a, const char *b);
+/* A new weight, trained as `like` is. Returns its number. */
+int pass_add_weight(IrProgram *p, const IrWeight *like, const char *name, IrInit init, int rank,
+                    const int64_t *dim);
+/* Of the first n weights those that are marked in `which` and that no node names any more leave the program. */
+void pass_drop_unnamed(IrProgram *p, const bool *which, int n);
+
 /* ---- effects ---- */
 /* Notes in the program what a pass saved, for --emit=plan: "NAME: …". */
 void pass_effect(IrProgram *p, const char *pass, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -74,6 +84,8 @@ bool pass_arg_int(IrProgram *p, const char *pass, const char *args, const char *
  * of them. */
 bool pass_arg_word(IrProgram *p, const char *pass, const char *args, const char *key,
                    const char *const *words, int n_words, int *out);
+/* Is `key` there, alone or as key=true? false and an error if it is neither that nor key=false. */
+bool pass_arg_bool(IrProgram *p, const char *pass, const char *args, const char *key, bool *out);
 /* Reports the first key of args that isn't in known. */
 bool pass_args_known(IrProgram *p, const char *pass, const char *args, const char *const *known, int n_known);
 

@@ -66,6 +66,7 @@ expect 0 "$ctrc" rich.ir --emit=plan; prints '^split-concat: 1 product split, fo
 expect 0 "$ctrc" rich.ctr --disable=split-concat --emit=ir; quiet; ! grep -q 'split-concat' out || fail "--disable=split-concat ran it"
 expect 0 "$ctrc" --list-passes; prints '^split-concat +exact +-O1  products over a concat are split by how often its parts live, terms of q - k merged$'
 expect 0 "$ctrc" clicks.ctr --enable=split-concat --emit=plan; says "warning: pass 'split-concat' does not apply to this model"
+expect 0 "$ctrc" --list-passes; prints "^gru-to-sru +changes the model +-O1  gru layers become sru"
 expect 2 "$ctrc" rich.ctr '--enable=split-concat(all=1)'; hears "split-concat"
 
 # ---- what stands between two passes: each dump goes on, through the passes it hasn't seen, to the same end ----

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The models beyond the reference ones: all pass the compiler's passes, in each of their forms; those of models/papers,
-# DIN, DIEN and MMoE give the interpreter's losses for a few steps, and three papers' do better than logistic
-# regression.
+# DIN, DIEN (with its gru, and with sru for it) and MMoE give the interpreter's losses for a few steps, and three
+# papers' do better than logistic regression.
 . tests/e2e/common.sh.inc
 replay=$BUILD/tests/replay
 [ -x "$replay" ] || fail "the build tree has no $replay"
@@ -23,16 +23,16 @@ planned papers/bst.ctr -D logs="$work" -D blocks=2 -D heads=1
 planned papers/bst.ctr -D logs="$work" --march=x86-64-v4
 
 # ---- compiled against interpreted: the losses of three steps, relative 1e-4 ----
-agrees() { # agrees MODEL.ctr OPTIONS…
-  local file=$1 m=$(basename "$1" .ctr) args="${*:2} -D batch=32"
+agrees() { # [asked=--enable=PASS] agrees MODEL.ctr OPTIONS…
+  local file=$1 m=$(basename "$1" .ctr)${asked:-} args="${*:2} -D batch=32"
   local dir=$work/$m
   mkdir -p "$dir"
-  "$ctrc" $file $args -o "$dir/m" || fail "$m.ctr does not compile"
+  "$ctrc" $file $args ${asked:-} -o "$dir/m" || fail "$m.ctr does not compile"
   "$ctrc" synth $file $args --rows 96 --seed 4 -o "$dir/log" > /dev/null || fail "no log for $m"
   "$dir/m" train --data "$dir/log" --no-shuffle --epochs 1 --log "$dir/jsonl" --log-every 1 > /dev/null || fail "$m: training failed"
   "$dir/m" train --data "$dir/log" --no-shuffle --steps 0 --save "$dir/start" > /dev/null || fail "$m: nothing saved"
   sed -n '/"epoch_end"/!s/.*"loss": *\([0-9.eE+-]*\).*/\1/p' "$dir/jsonl" > "$dir/ours"
-  "$replay" $file $args --data "$dir/log" --load "$dir/start" --steps 3 > "$dir/theirs" || fail "$m: no replay"
+  "$replay" $file $args ${asked:-} --data "$dir/log" --load "$dir/start" --steps 3 > "$dir/theirs" || fail "$m: no replay"
   paste "$dir/ours" "$dir/theirs" | awk -v name="$m" '
     { d = ($1 - $2) / $2; if (d < 0) d = -d; if (d > worst) worst = d; if (NF == 2) n++ }
     END { printf "%s: %d steps, largest relative difference %.1e\n", name, n, worst; exit n != 3 || worst > 1e-4 }' ||
@@ -48,8 +48,23 @@ for f in models/papers/*.ctr models/din.ctr models/dien.ctr models/mmoe.ctr; do
   n=$((n + 1)); running=$((running + 1))
   [ $running -lt 2 ] || { wait -n || { cat "$work"/*.err; fail "see above"; }; running=1; }
 done
+for asked in --enable=gru-to-sru '--enable=gru-to-sru(light)'; do
+  agrees models/dien.ctr -D logs="$work" 2> "$work/dien$asked.err" &
+  n=$((n + 1)); running=$((running + 1))
+  [ $running -lt 2 ] || { wait -n || { cat "$work"/*.err; fail "see above"; }; running=1; }
+done
+unset asked
 while [ $running -gt 0 ]; do wait -n || { cat "$work"/*.err; fail "see above"; }; running=$((running - 1)); done
-[ "$n" -ge 18 ] || fail "only $n models were compared"
+[ "$n" -ge 20 ] || fail "only $n models were compared"
+
+# ---- gru-to-sru: the program says that its model was changed, and is the one of a model that says sru itself ----
+"$work/dien--enable=gru-to-sru(light)/m" info | grep -q '^changes  *gru-to-sru(light)$' || fail "info doesn't say what changed the model"
+cp models/amazon.ctr "$work"
+sed 's/= gru(hist, /= sru(hist, /' models/dien.ctr > "$work/said.ctr"
+grep -q 'sru(hist' "$work/said.ctr" || fail "dien.ctr has no gru(hist, …)"
+"$ctrc" "$work/said.ctr" -D logs="$work" -D batch=32 -o "$work/said" || fail "DIEN with sru does not compile"
+"$work/said" train --data "$work/dien/log" --no-shuffle --epochs 1 --log "$work/said.jsonl" --log-every 1 > /dev/null || fail "DIEN with sru: training failed"
+sed -n '/"epoch_end"/!s/.*"loss": *\([0-9.eE+-]*\).*/\1/p' "$work/said.jsonl" | cmp - "$work/dien--enable=gru-to-sru/ours" || fail "gru-to-sru isn't what sru is"
 
 # ---- better than logistic regression, on one log; the regression has the rate that suits it best ----
 "$ctrc" synth models/papers/dcn.ctr --rows 200000 --seed 1 -o "$work/train" > /dev/null || fail "synth"

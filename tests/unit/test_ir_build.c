@@ -310,9 +310,64 @@ static void test_cost(void **state) {
     fx_free(&fx);
 }
 
+static void test_paths(void **state) {
+    (void)state;
+    static const struct {
+        const char *path, *pattern;
+        bool matches;
+    } cases[] = {
+        {"a.b.c", "a.b.c", true},  {"a.b.c", "a.b", true},    {"a.b.c", "a", true},
+        {"a.b.c", "a.", false},    {"a.bc", "a.b", false},    {"a.b", "a.b.c", false},
+        {"a.b", "", false},        {"a.b.c", "*", true},      {"a.b.c", "*.c", true},
+        {"a.b.c", "a.*", true},    {"a.b.c", "*b", true},     {"a.bc", "*b", false},
+        {"a.b.c", "*.b.*", true},  {"a.b.c", "*.a.*", false}, {"a", "a.*", false},
+        {"aXbXc", "a*b*c", true},  {"a.b", "**b", true},      {"a.b", "a.?", false},
+        {"gru_1.k", "gru", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (ir_path_matches(cases[i].path, cases[i].pattern) != cases[i].matches)
+            fail_msg("'%s' and '%s'", cases[i].path, cases[i].pattern);
+}
+
+/* A weight that goes takes its number with it: in nodes, in bodies of regions, in types of unique rows. */
+static void test_drop_weights(void **state) {
+    (void)state;
+    Fx fx = fx_new();
+    IrProgram *p = fx_program(&fx, program);
+    int64_t one = 1;
+    for (int i = 0; i < 2; i++) {
+        IrWeight w = {.name = i ? "last" : "idle", .rank = 1, .dim = {1}, .optimizer = -1};
+        ARENA_PUSH(p->arena, p->weights, p->n_weights, p->cap_weights, w);
+    }
+    IrBuilder b = builder(p, "f"), inner = {.p = p, .body = ARENA_NEW(p->arena, IrBody)};
+    IrAttr last = ir_ai("w", 3), w = ir_ai("w", 1);
+    IrNode *x = ir_build(&b, OP_WEIGHT, 0, NULL, 1, &last),
+           *y = ir_build(&inner, OP_WEIGHT, 0, NULL, 1, &last);
+    assert_non_null(ir_build(&b, OP_WEIGHT, 0, NULL, 1, &w));
+    IrNode *arg = ir_arg(&inner, 0, x->type);
+    assert_non_null(ir_build2(&inner, OP_ADD, arg, y));
+    assert_non_null(ir_fused(&b, "chain", 1, &x, inner.body));
+    IrNode *rows = ir_build1(&b, OP_NEG, x);
+    rows->type = ir_f32(LIVE_UNIQ, 3, 1, &one);
+    bool *named = ir_named_weights(p);
+    assert_true(!named[0] && named[1] && !named[2] && named[3]);
+    bool drop[] = {true, false, true, false};
+    int *to = ir_drop_weights(p, drop);
+    assert_true(to[0] == -1 && to[1] == 0 && to[2] == -1 && to[3] == 1);
+    assert_int_equal(p->n_weights, 2);
+    assert_string_equal(p->weights[0].name, "w");
+    assert_string_equal(p->weights[1].name, "last");
+    assert_int_equal(ir_attr_i(x, "w"), 1);
+    assert_int_equal(ir_attr_i(y, "w"), 1);
+    assert_int_equal(rows->type.axis, 1);
+    fx_free(&fx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attributes),
+        cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_drop_weights),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_region),
         cmocka_unit_test(test_clone),

@@ -175,6 +175,11 @@ static void test_argument_values(void **state) {
          "indicator-to-embedding: expected dim from 1 to 4096, found '4097'"},
         {"indicator-to-embedding", "combine=mean",
          "indicator-to-embedding: expected combine=sum or concat, found 'mean'"},
+        {"gru-to-sru", "light=maybe", "gru-to-sru: expected light=false or true, found 'maybe'"},
+        {"gru-to-sru", "tied=x", "gru-to-sru: expected tied=false or true, found 'x'"},
+        {"gru-to-sru", "light,tied=true", "gru-to-sru: the light form has no reset gate that could be tied"},
+        {"gru-to-sru", "layer=a", "pass 'gru-to-sru' has no argument 'layer'"},
+        {"gru-to-sru", "layer=a", "hint: did you mean 'layers'?"},
         {"micro-batch", "n=0", "micro-batch: expected n from 1 to"},
         {"mixed-precision", NULL, "mixed-precision: the target has no bfloat16 products (avx512_bf16)"},
         {"mixed-precision", NULL,
@@ -191,13 +196,15 @@ static void test_argument_values(void **state) {
 
 static void test_does_not_apply(void **state) {
     (void)state;
-    static const PassArg asked[] = {{"onehot-to-embedding", NULL}, {"simplify", NULL}};
+    static const PassArg asked[] = {
+        {"onehot-to-embedding", NULL}, {"simplify", NULL}, {"gru-to-sru", "layers=states"}};
     World w;
     begin(&w, false);
     w.o.enable = asked;
-    w.o.n_enable = 2;
+    w.o.n_enable = 3;
     assert_true(pass_run_all(w.p, &w.o));
     assert_non_null(strstr(said(&w), "warning: pass 'onehot-to-embedding' does not apply to this model"));
+    assert_non_null(strstr(said(&w), "warning: pass 'gru-to-sru' does not apply to this model"));
     assert_null(strstr(said(&w), "'simplify'"));
     end(&w);
 }
