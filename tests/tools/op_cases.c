@@ -143,7 +143,12 @@ static IrNode *unary_case(Case *c, IrOp op, int variant) {
     case OP_LEAKYRELU: return with(c, op, x, 1, (IrAttr[]){ir_af("slope", 0.2)});
     case OP_CLIP: return with(c, op, x, 2, (IrAttr[]){ir_af("lo", -0.5), ir_af("hi", 0.75)});
     case OP_DROPOUT: return with(c, op, x, 2, (IrAttr[]){ir_af("rate", 0.3), ir_ai("key", 77)});
-    case OP_BF16: /* no gradient passes through a rounding */
+    case OP_BF16: { /* of what is read: a computed number may round down in one precision, up in the other */
+        if (variant == 2) return NULL;
+        IrNode *read = variant ? numbers_of_list(c) : c->x;
+        IrAttr one[3] = {ir_ai("axis", 0), ir_ai("begin", 0), ir_ai("end", 1)};
+        return binary(c, OP_MUL, with(c, OP_SLICE, unary(c, op, read), 3, one), x);
+    }
     case OP_STOPGRAD: return binary(c, OP_MUL, unary(c, op, x), x);
     case OP_SIGMOID: /* also where e^-x overflows */
     case OP_SOFTPLUS: return unary(c, op, variant == 1 ? binary(c, OP_MUL, x, constant(c, 60)) : x);
