@@ -190,6 +190,7 @@ static void feature_attributes(Describe *d, const IrNode *n, json_t *o) {
         break;
     }
     case OP_IDENTITY: set_int(o, "n", ir_attr_i(n, "n")); break;
+    case OP_OFFSET: set_int(o, "by", ir_attr_i(n, "by")); break;
     case OP_TRUNCATE: set_int(o, "n", d->p->axes[n->type.axis].max); break;
     default: break;
     }

@@ -13,7 +13,7 @@ static int column_of(const IrNode *n) {
     for (;; n = n->in[0]) {
         if (n->op == OP_COLUMN) return (int)ir_attr_i(n, "col");
         if (n->op != OP_NUMBER && n->op != OP_HASH && n->op != OP_VOCAB && n->op != OP_BUCKETIZE &&
-            n->op != OP_IDENTITY && n->op != OP_TRUNCATE && n->op != OP_KEY)
+            n->op != OP_IDENTITY && n->op != OP_OFFSET && n->op != OP_TRUNCATE && n->op != OP_KEY)
             return -1;
     }
 }
@@ -38,7 +38,7 @@ static void join(Sharing *sh, int n, int a, int b) {
 
 static void read_lookup(Synth *s, Sharing *sh, const IrNode *n) {
     int c = column_of(n->in[0]);
-    if (c < 0 || n->in[0]->op == OP_BUCKETIZE) return;
+    if (c < 0 || n->in[0]->op == OP_BUCKETIZE || n->in[0]->op == OP_OFFSET) return;
     const IrNode *rows = n->in[1];
     if (rows->op != OP_WEIGHT && rows->op != OP_FETCH) return;
     int w = (int)ir_attr_i(rows, "w");

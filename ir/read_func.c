@@ -335,7 +335,7 @@ bool read_func(Reader *r) {
     static const char *const words[] = {"fixed", "lower", "blocks", "loop", "axes", "uniq"};
     Lexer *lx = &r->lx;
     const char *name;
-    Span at = lx->token.span;
+    Span at = lx->token.span, loop = {0};
     if (!lex_name(lx, "a function's name", &name)) return false;
     if (ir_func(r->p, name)) return lex_fail(lx, at, NULL, "a second function '%.60s'", name);
     IrFunc *f = ir_func_new(r->p, name);
@@ -350,12 +350,17 @@ bool read_func(Reader *r) {
         case FIXED: ok = lex_int(lx, 0, INT64_MAX, &f->fixed_bytes); break;
         case LOWER: ok = lex_int(lx, 0, INT64_MAX, &f->lower_bytes); break;
         case BLOCKS: ok = lex_int(lx, 2, 1 << 20, &f->blocks); break;
-        case LOOP: ok = read_loop(lx, f); break;
+        case LOOP:
+            loop = lx->token.span;
+            ok = read_loop(lx, f);
+            break;
         case AXES: ok = read_elems(r, &f->axis_elems, r->p->n_axes, read_axis_name); break;
         case UNIQ: ok = read_elems(r, &f->uniq_elems, r->p->n_weights, read_weight_name); break;
         }
         if (!ok) return false;
     }
+    if (loop.line && !f->blocks)
+        return lex_fail(lx, loop, NULL, "expected a loop in a function that has blocks, found no blocks");
     FuncReader fr = {.r = r};
     return read_body(&fr, &f->body, 0) && lex_line_end(lx);
 }

@@ -133,6 +133,16 @@ bool ir_shape_identity(IrProgram *p, const IrNode *n, IrType *out, const char **
            id_type(p, n->in[0]->type, ir_attr_i(n, "n"), "ids", out, why);
 }
 
+bool ir_shape_offset(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
+    IrType t = n->in[0]->type;
+    int64_t by = ir_attr_i(n, "by"), below = ir_attr_i(n, "n");
+    if (t.elem != TY_ID) return ir_wrong(p, why, "expected an id, found %s", ir_type_text(p, t));
+    if (!ir_want_rows(p, n, 0, why) || !id_type(p, t, below, "ids", out, why)) return false;
+    if (by >= 0 && by <= below - t.bound) return true;
+    return ir_wrong(p, why, "expected ids of %s moved by 0 to %lld, found %lld", ir_type_text(p, t),
+                    (long long)(below - t.bound), (long long)by);
+}
+
 bool ir_shape_cross(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
     int list = -1;
     for (int i = 0; i < n->n_in; i++) {

@@ -193,6 +193,10 @@ bool ir_verify_plan(IrProgram *p, const IrFunc *f, const IrPlaces *places) {
         placed |= plan->region != REGION_NONE;
     }
     if (phased) check_phases(&c);
+    const IrNode *last = f->body.n ? f->body.nodes[f->body.n - 1] : NULL;
+    if (phased && c.ok && f->blocks && f->loop_last > last->plan.phase)
+        wrong_plan(&c, last, "expected a loop that ends in phase %d or before, found %d", last->plan.phase,
+                   f->loop_last);
     if (placed && c.ok) check_places(&c);
     return c.ok;
 }

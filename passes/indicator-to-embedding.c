@@ -143,7 +143,7 @@ static IrNode *rows_of(const Ind *d, IrBuilder *b, IrNode *term, IrNode *product
     IrWeight *kernel = &p->weights[w];
     become_table(kernel, free_name(p, pass_path_of(p, kernel->name), "indicator", ""), kernel->dim[0],
                  d->dim);
-    IrNode *rows = pass_looked_up(b, product->in[0], pass_weight_node(b, w));
+    IrNode *rows = pass_looked_up(b, product->in[0], pass_weight_node(b, w), 0);
     return term == product ? rows : ir_build1(b, term->op, rows);
 }
 
@@ -202,7 +202,7 @@ static IrNode *rewrite_concat(const Ind *d, IrBuilder *b, IrNode *n, const IrWei
         const char *name = free_name(p, pass_path_of(p, like->name), "indicator", "");
         int w = add_weight(p, like, name, 0, 0);
         become_table(&p->weights[w], name, ir_type_width(parts[i]->type), d->dim);
-        parts[i] = pass_looked_up(b, parts[i], pass_weight_node(b, w));
+        parts[i] = pass_looked_up(b, parts[i], pass_weight_node(b, w), 0);
     }
     return ir_build(b, OP_CONCAT, n->n_in, parts, 1, &axis);
 }

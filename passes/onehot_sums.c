@@ -14,7 +14,7 @@ int pass_onehot_depth(const IrNode *n) {
     case OP_ONEHOT: return 1;
     case OP_ADD:
     case OP_SUB:
-        if (x->mark && y->mark && pass_same_dims(x->type, y->type))
+        if (x->mark > 0 && y->mark > 0 && pass_same_dims(x->type, y->type))
             deeper = x->mark > y->mark ? x->mark : y->mark;
         break;
     case OP_MUL: deeper = is_number(y) ? x->mark : is_number(x) ? y->mark : 0; break;
@@ -24,7 +24,7 @@ int pass_onehot_depth(const IrNode *n) {
     case OP_SEGMEAN: deeper = x->mark; break;
     default: break;
     }
-    return deeper && deeper < MAX_DEPTH ? deeper + 1 : 0;
+    return deeper > 0 && deeper < MAX_DEPTH ? deeper + 1 : 0;
 }
 
 typedef struct {
@@ -33,18 +33,24 @@ typedef struct {
 typedef struct {
     IrBuilder *b;
     IrNode *weight;
-    Made *made; /* shared parts once */
+    int64_t first; /* row of the weight that the one-hots' first element meets */
+    Made *made;    /* shared parts once */
     int n, cap;
 } Lookup;
+
+IrNode *pass_moved_id(IrBuilder *b, IrNode *id, const IrNode *weight, int64_t first) {
+    IrAttr a[2] = {ir_ai("by", first), ir_ai("n", weight->type.dim[0])};
+    return first ? ir_build(b, OP_OFFSET, 1, &id, 2, a) : id;
+}
 
 static IrNode *looked_up(Lookup *l, IrNode *n) {
     for (int i = 0; i < l->n; i++)
         if (l->made[i].from == n) return l->made[i].to;
     IrNode *in[2] = {0}, *r;
     for (int i = 0; i < n->n_in && n->op != OP_ONEHOT; i++)
-        in[i] = n->in[i]->mark ? looked_up(l, n->in[i]) : n->in[i];
+        in[i] = n->in[i]->mark > 0 ? looked_up(l, n->in[i]) : n->in[i];
     if (n->op == OP_ONEHOT)
-        r = ir_build2(l->b, OP_EMBED, n->in[0], l->weight);
+        r = ir_build2(l->b, OP_EMBED, pass_moved_id(l->b, n->in[0], l->weight, l->first), l->weight);
     else
         r = n->n_in == 2 ? ir_build2(l->b, n->op, in[0], in[1]) : ir_build1(l->b, n->op, in[0]);
     Made made = {n, r};
@@ -52,12 +58,12 @@ static IrNode *looked_up(Lookup *l, IrNode *n) {
     return r;
 }
 
-IrNode *pass_looked_up(IrBuilder *b, IrNode *n, IrNode *weight) {
-    Lookup l = {.b = b, .weight = weight};
+IrNode *pass_looked_up(IrBuilder *b, IrNode *n, IrNode *weight, int64_t first) {
+    Lookup l = {.b = b, .weight = weight, .first = first};
     return looked_up(&l, n);
 }
 
 bool pass_is_onehot_product(const IrNode *n) {
-    return n->op == OP_MATMUL && n->in[1]->op == OP_WEIGHT && n->in[1]->type.rank == 2 && n->in[0]->mark &&
-           n->in[0]->type.rank == 1 && !ir_attr_i(n, "ta") && !ir_attr_i(n, "tb");
+    return n->op == OP_MATMUL && n->in[1]->op == OP_WEIGHT && n->in[1]->type.rank == 2 &&
+           n->in[0]->mark > 0 && n->in[0]->type.rank == 1 && !ir_attr_i(n, "ta") && !ir_attr_i(n, "tb");
 }

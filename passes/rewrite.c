@@ -64,6 +64,22 @@ static uint64_t mix(uint64_t h, uint64_t v) {
     return h ^ (h >> 29);
 }
 
+static IrNode *concat_of(const IrBody *body, int n, IrNode **part, int axis) {
+    for (int i = body ? body->n - 1 : -1; i >= 0; i--) {
+        IrNode *x = body->nodes[i];
+        if (x->op != OP_CONCAT || x->n_in != n || ir_attr_i(x, "axis") != axis) continue;
+        if (same_bytes(x->in, part, sizeof *part, n)) return x;
+    }
+    return NULL;
+}
+
+IrNode *pass_concat_once(IrBuilder *b, const IrBody *around, int n, IrNode **part, int axis) {
+    IrNode *same = concat_of(b->body, n, part, axis);
+    if (!same) same = concat_of(around, n, part, axis);
+    IrAttr a = ir_ai("axis", axis);
+    return same ? same : ir_build(b, OP_CONCAT, n, part, 1, &a);
+}
+
 uint64_t pass_hash(const IrNode *n) {
     uint64_t h = mix((uint64_t)n->op, (uint64_t)n->n_attrs);
     for (int i = 0; i < n->n_in; i++) h = mix(h, (uint64_t)(uintptr_t)n->in[i]);

@@ -15,6 +15,8 @@ bool pass_same_dims(IrType a, IrType b);
 bool pass_is_const(const IrNode *n, double value); /* a const, all of whose elements are value */
 /* Same op, operands, attributes and type: one may stand for the other if the op is pure. */
 bool pass_equal(const IrNode *a, const IrNode *b);
+/* A concat: an equal one of b's body or of `around`, what stands before it (or NULL), else a new one. */
+IrNode *pass_concat_once(IrBuilder *b, const IrBody *around, int n, IrNode **part, int axis);
 uint64_t pass_hash(const IrNode *n);
 
 /* ---- bodies ---- */
@@ -42,13 +44,15 @@ bool pass_rewrite(IrProgram *p, IrFunc *f, PassVisit visit, void *user, int *cha
 
 /* ---- onehot_sums.c: what is linear in one-hots ---- */
 /* If n is linear in one-hots of its own width (sums, differences, sums and means along a list, times a
- * number), how many ops deep; else 0. Expects this in `mark` of n's operands; the caller keeps it in n->mark.
- */
+ * number), how many ops deep; else 0. Expects this in `mark` of n's operands, where anything below 1 counts as
+ * 0; the caller keeps it in n->mark. */
 int pass_onehot_depth(const IrNode *n);
 /* A product of such a value (marked) with a whole weight. */
 bool pass_is_onehot_product(const IrNode *n);
-/* n @ weight, for a marked n: each one-hot in it becomes a lookup. */
-IrNode *pass_looked_up(IrBuilder *b, IrNode *n, IrNode *weight);
+/* n @ weight[first … first + width of n - 1], for a marked n: each one-hot in it becomes a lookup. */
+IrNode *pass_looked_up(IrBuilder *b, IrNode *n, IrNode *weight, int64_t first);
+/* The id of the same row of weight[first …], counted in the whole weight. */
+IrNode *pass_moved_id(IrBuilder *b, IrNode *id, const IrNode *weight, int64_t first);
 
 /* ---- building; NULL operands give NULL ---- */
 IrNode *pass_weight_node(IrBuilder *b, int weight);

@@ -159,7 +159,7 @@ static IrNode *visit(PassRewrite *rw, IrNode *n) {
     State *st = rw->user;
     if (n->op == OP_ADD) return add_to_coarser(rw, n);
     if (n->op != OP_MATMUL || lazy(rw->p, n->in[1])) return n;
-    if (!pass_split_open(&st->split, n) || !choose(rw->p, st)) return n;
+    if (!pass_split_open(&st->split, n, false) || !choose(rw->p, st)) return n;
     return marked(pass_split_build(&st->split, &rw->b), n);
 }
 

@@ -7,7 +7,7 @@
 static int last_axis(const IrNode *x) { return x->type.rank - 1; }
 
 /* Linear in its operands, which have its sizes but for the last one of a concat's parts. */
-static bool can_open(const IrNode *x) {
+bool pass_split_can_open(const IrNode *x) {
     switch (x->op) {
     case OP_CONCAT: return ir_attr_i(x, "axis") == last_axis(x);
     case OP_ADD:
@@ -28,7 +28,8 @@ static int number_of(const Split *s, const IrNode *x) {
 }
 
 static void find_inner(Split *s, IrNode *x, int depth) {
-    if (depth == SPLIT_DEPTH || !can_open(x) || number_of(s, x) >= 0) return;
+    if (depth == SPLIT_DEPTH || !pass_split_can_open(x) || number_of(s, x) >= 0) return;
+    if (s->onehots && x->mark != SPLIT_HAS_ONEHOTS) return;
     for (int i = 0; i < x->n_in; i++) find_inner(s, x->in[i], depth + 1);
     if (s->n < SPLIT_INNER) s->inner[s->n++] = x;
 }
@@ -41,19 +42,19 @@ static int uses_inside(const Split *s, const IrNode *n) {
     return uses;
 }
 
-bool pass_split_open(Split *s, IrNode *product) {
-    *s = (Split){.product = product};
+bool pass_split_open(Split *s, IrNode *product, bool onehots) {
+    *s = (Split){.product = product, .onehots = onehots};
     if (product->op != OP_MATMUL || ir_attr_i(product, "ta")) return false;
     IrNode *x = product->in[0], *w = product->in[1];
     if (x->type.live < LIVE_ROW || w->type.live > LIVE_STEP || w->type.rank != 2) return false;
     find_inner(s, x, 0);
-    bool concat = false;
+    bool concat = onehots;
     for (int i = 0; i < s->n; i++) {
         concat |= s->inner[i]->op == OP_CONCAT;
         s->open[i] = true;
         s->kept[i] = s->inner[i]->mark > uses_inside(s, s->inner[i]);
     }
-    return concat && s->inner[s->n - 1] == x;
+    return concat && s->n > 0 && s->inner[s->n - 1] == x;
 }
 
 /* ---- atoms ---- */
@@ -62,7 +63,7 @@ static bool add_place(Split *s, IrNode *x, SplitPlace at) {
     int i = 0;
     while (i < s->n_atoms && s->atom[i].value != x) i++;
     if (i == SPLIT_ATOMS || (i < s->n_atoms && s->atom[i].n == SPLIT_PLACES)) return false;
-    if (i == s->n_atoms) s->atom[s->n_atoms++] = (SplitAtom){.value = x};
+    if (i == s->n_atoms) s->atom[s->n_atoms++] = (SplitAtom){.value = x, .group = (int)x->type.live};
     s->atom[i].at[s->atom[i].n++] = at;
     return true;
 }
@@ -88,11 +89,31 @@ bool pass_split_atoms(Split *s) {
 
 static bool turned(const Split *s) { return ir_attr_i(s->product, "tb"); }
 
+/* Of a W that was put together or cut out of something, that alone which holds begin … end-1, counted within
+ * it. */
+static IrNode *part_within(IrNode *w, int axis, int64_t *begin, int64_t *end) {
+    if (w->op == OP_SLICE && ir_attr_i(w, "axis") == axis) {
+        *begin += ir_attr_i(w, "begin");
+        *end += ir_attr_i(w, "begin");
+        return part_within(w->in[0], axis, begin, end);
+    }
+    if (w->op != OP_CONCAT || ir_attr_i(w, "axis") != axis) return w;
+    int64_t at = 0;
+    for (int i = 0; i < w->n_in; at += w->in[i++]->type.dim[axis])
+        if (*begin >= at && *end <= at + w->in[i]->type.dim[axis]) {
+            *begin -= at;
+            *end -= at;
+            return part_within(w->in[i], axis, begin, end);
+        }
+    return w;
+}
+
 /* The rows (columns, if it is used turned) of W that meet begin … end-1 of the left side: each slice once, so
  * that its gradient is one sum. */
 static IrNode *weight_part(const Split *s, IrBuilder *b, int64_t begin, int64_t end) {
     IrNode *w = s->product->in[1];
     int axis = turned(s) ? 1 : 0;
+    w = part_within(w, axis, &begin, &end);
     if (end - begin == w->type.dim[axis]) return w;
     for (int i = 0; i < b->body->n; i++) {
         IrNode *n = b->body->nodes[i];
@@ -122,19 +143,18 @@ static IrNode *weight_of(const Split *s, IrBuilder *b, const SplitAtom *a) {
 
 static bool plain(const SplitAtom *a) { return a->n == 1 && !a->at[0].minus; }
 
-static IrNode *joined(IrBuilder *b, IrNode **part, int n, int axis) {
-    IrAttr a = ir_ai("axis", axis);
-    return n == 1 ? part[0] : ir_build(b, OP_CONCAT, n, part, 1, &a);
+static IrNode *joined(const Split *s, IrBuilder *b, IrNode **part, int n, int axis) {
+    return n == 1 ? part[0] : pass_concat_once(b, s->around, n, part, axis);
 }
 
-/* The product of all atoms that live so often with their weights; NULL if there are none. Neighbours in x
- * that meet W as they stand keep their slice of W in one. */
-static IrNode *product_of(Split *s, IrBuilder *b, IrLive live) {
+/* The product of all atoms of the group with their weights; NULL if there are none. Neighbours in x that meet
+ * W as they stand keep their slice of W in one. */
+static IrNode *product_of(Split *s, IrBuilder *b, int group) {
     IrNode *value[SPLIT_ATOMS], *weight[SPLIT_ATOMS];
     int n = 0, n_weights = 0;
     for (int i = 0; i < s->n_atoms; i++) {
         const SplitAtom *a = &s->atom[i];
-        if (a->value->type.live != live) continue;
+        if (a->group != group) continue;
         value[n++] = a->value;
         if (!plain(a)) {
             weight[n_weights++] = weight_of(s, b, a);
@@ -143,15 +163,30 @@ static IrNode *product_of(Split *s, IrBuilder *b, IrLive live) {
         int64_t begin = a->at[0].begin, end = begin + ir_type_width(a->value->type);
         for (; i + 1 < s->n_atoms; i++) {
             const SplitAtom *next = &s->atom[i + 1];
-            if (next->value->type.live != live || !plain(next) || next->at[0].begin != end) break;
+            if (next->group != group || !plain(next) || next->at[0].begin != end) break;
             value[n++] = next->value;
             end += ir_type_width(next->value->type);
         }
         weight[n_weights++] = weight_part(s, b, begin, end);
     }
     if (!n) return NULL;
-    IrNode *x = joined(b, value, n, last_axis(value[0]));
-    return pass_matmul(b, x, joined(b, weight, n_weights, turned(s) ? 1 : 0), false, turned(s));
+    IrNode *x = joined(s, b, value, n, last_axis(value[0]));
+    return pass_matmul(b, x, joined(s, b, weight, n_weights, turned(s) ? 1 : 0), false, turned(s));
+}
+
+/* Adds a lookup for each place of each atom that is linear in one-hots. */
+static IrNode *add_lookups(const Split *s, IrBuilder *b, IrNode *sum) {
+    for (int i = 0; i < s->n_atoms; i++) {
+        const SplitAtom *a = &s->atom[i];
+        for (int k = 0; k < a->n && a->group == SPLIT_LOOKUPS; k++) {
+            IrNode *rows = pass_looked_up(b, a->value, s->product->in[1], a->at[k].begin);
+            if (sum)
+                sum = ir_build2(b, a->at[k].minus ? OP_SUB : OP_ADD, sum, rows);
+            else
+                sum = a->at[k].minus ? ir_build1(b, OP_NEG, rows) : rows;
+        }
+    }
+    return sum;
 }
 
 /* Nothing that lives as often as the result is left where a row's value was only repeated along a list. */
@@ -186,12 +221,13 @@ IrNode *pass_split_build(Split *s, IrBuilder *b) {
     IrBody made = {0};
     IrBuilder aside = *b;
     aside.body = &made;
+    s->around = b->body;
     IrNode *sum = NULL;
-    for (IrLive live = LIVE_ALWAYS; live <= LIVE_POS; live++) {
-        IrNode *y = product_of(s, &aside, live);
+    for (int group = LIVE_ALWAYS; group <= LIVE_POS; group++) {
+        IrNode *y = product_of(s, &aside, group);
         if (y) sum = sum ? ir_build2(&aside, OP_ADD, y, sum) : y;
     }
-    sum = along_list(s, &aside, sum);
+    sum = along_list(s, &aside, add_lookups(s, &aside, sum));
     push_slices_first(b, &made);
     return sum;
 }

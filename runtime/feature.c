@@ -125,6 +125,12 @@ static uint32_t run_identity(const Run *r, const RtValues *x, uint32_t *out) {
     return x->n;
 }
 
+static uint32_t run_offset(const Run *r, const RtValues *x, uint32_t *out) {
+    for (uint32_t i = 0; i < x->n; i++)
+        out[i] = x->id[i] == RT_NO_ID ? RT_NO_ID : x->id[i] + (uint32_t)r->f->by;
+    return x->n;
+}
+
 static inline bool is_list(const Run *r, int k) {
     RtPart in = r->f->in[k];
     return in.is_column ? r->p->m->columns[in.index].is_list : r->p->m->features[in.index].axis >= 0;
@@ -238,6 +244,7 @@ static uint32_t run_op(const Run *r, uint32_t *out) {
     case RT_F_VOCAB: return run_vocab(r, x, out);
     case RT_F_BUCKETIZE: return run_bucketize(r, x, out);
     case RT_F_IDENTITY: return run_identity(r, x, out);
+    case RT_F_OFFSET: return run_offset(r, x, out);
     case RT_F_CROSS: return run_cross(r, out);
     case RT_F_POSITIONS: return run_positions(r, out);
     case RT_F_KEY: return run_key(x, out);

@@ -175,7 +175,7 @@ static void parse_features(Parse *p) {
         RtFeature *f = &m->features[i];
         f->op = rt_json_word(j, o, "op",
                              WORDS("value", "number", "hash", "vocab", "bucketize", "identity", "cross",
-                                   "truncate", "positions", "key"));
+                                   "truncate", "positions", "key", "offset"));
         parse_parts(p, o, f, i);
         f->type = rt_json_word(j, o, "type", WORDS("f32", "id", "key", "str", "int"));
         f->axis = (int)rt_json_int(j, o, "axis", -1, m->n_axes - 1);
@@ -188,6 +188,7 @@ static void parse_features(Parse *p) {
             f->farm64 = rt_json_word(j, o, "fn", WORDS("xxh3", "farm64")) == 1;
             f->buckets = rt_json_int(j, o, "buckets", 1, (int64_t)UINT32_MAX);
             break;
+        case RT_F_OFFSET: f->by = rt_json_int(j, o, "by", 0, (int64_t)UINT32_MAX - 1); break;
         case RT_F_CROSS: f->buckets = rt_json_int(j, o, "buckets", 1, (int64_t)UINT32_MAX); break;
         case RT_F_VOCAB:
             f->vocab = (int)rt_json_int(j, o, "vocab", 0, m->n_vocabs - 1);

@@ -29,7 +29,7 @@ typedef struct {
 typedef enum { RT_AXIS_LIST, RT_AXIS_FIRST, RT_AXIS_LAST, RT_AXIS_FILTER, RT_AXIS_APPEND } RtAxisKind;
 typedef struct { const char *name; RtAxisKind kind; int parent; uint64_t max; bool shared; } RtAxis;
 
-typedef enum { RT_F_VALUE, RT_F_NUMBER, RT_F_HASH, RT_F_VOCAB, RT_F_BUCKETIZE, RT_F_IDENTITY, RT_F_CROSS, RT_F_TRUNCATE, RT_F_POSITIONS, RT_F_KEY } RtFeatureOp;
+typedef enum { RT_F_VALUE, RT_F_NUMBER, RT_F_HASH, RT_F_VOCAB, RT_F_BUCKETIZE, RT_F_IDENTITY, RT_F_CROSS, RT_F_TRUNCATE, RT_F_POSITIONS, RT_F_KEY, RT_F_OFFSET } RtFeatureOp;
 typedef enum { RT_T_F32, RT_T_ID, RT_T_KEY, RT_T_STR, RT_T_INT } RtValueType;
 typedef struct { bool is_column; int index; } RtPart;
 typedef struct {
@@ -37,7 +37,7 @@ typedef struct {
     RtPart *in; int n_in;
     RtValueType type;
     int axis;
-    uint64_t bound, buckets;
+    uint64_t bound, buckets, by;
     bool farm64;
     int vocab; int64_t unknown;
     double *bounds; int n_bounds;

@@ -128,6 +128,7 @@ static int op_takes(RtFeatureOp op) {
     case RT_F_NUMBER: return HAS_WHOLE;
     case RT_F_BUCKETIZE:
     case RT_F_IDENTITY: return HAS_WHOLE | HAS_REAL;
+    case RT_F_OFFSET: return HAS_ID;
     case RT_F_CROSS: return HAS_TEXT | HAS_ID;
     case RT_F_KEY: return HAS_TEXT | HAS_ID;
     default: return ~0;

@@ -143,7 +143,12 @@ static IrNode *unary_case(Case *c, IrOp op, int variant) {
     case OP_LEAKYRELU: return with(c, op, x, 1, (IrAttr[]){ir_af("slope", 0.2)});
     case OP_CLIP: return with(c, op, x, 2, (IrAttr[]){ir_af("lo", -0.5), ir_af("hi", 0.75)});
     case OP_DROPOUT: return with(c, op, x, 2, (IrAttr[]){ir_af("rate", 0.3), ir_ai("key", 77)});
-    case OP_BF16: /* no gradient passes through a rounding */
+    case OP_BF16: { /* of what is read: a computed number may round down in one precision, up in the other */
+        if (variant == 2) return NULL;
+        IrNode *read = variant ? numbers_of_list(c) : c->x;
+        IrAttr one[3] = {ir_ai("axis", 0), ir_ai("begin", 0), ir_ai("end", 1)};
+        return binary(c, OP_MUL, with(c, OP_SLICE, unary(c, op, read), 3, one), x);
+    }
     case OP_STOPGRAD: return binary(c, OP_MUL, unary(c, op, x), x);
     case OP_SIGMOID: /* also where e^-x overflows */
     case OP_SOFTPLUS: return unary(c, op, variant == 1 ? binary(c, OP_MUL, x, constant(c, 60)) : x);
@@ -460,7 +465,15 @@ static IrNode *batchnorm_case(Case *c, int variant) {
 static IrNode *table_case(Case *c, IrOp op, int variant) {
     switch (op) {
     case OP_ONEHOT: {
-        if (variant > 2) return NULL;
+        if (variant == 3) { /* among the parts of a concat */
+            IrNode *list = unary(c, op, list_id(c, 11)),
+                   *parts[4] = {row(c, DIMS(3)), unary(c, op, row_id(c, 23))};
+            parts[2] = unary(c, OP_SEGMEAN, list), parts[3] = parts[1];
+            IrNode *x = concat(c, 4, parts, 0), *y = concat(c, 2, (IrNode *[]){list, parts[0]}, 0);
+            x = matmul(c, x, always(c, DIMS(3 + 23 + 11 + 23, 5)), false, false);
+            return binary(c, OP_ADD, x, matmul(c, y, always(c, DIMS(11 + 3, 5)), false, false));
+        }
+        if (variant > 3) return NULL;
         IrNode *x = unary(c, op, variant == 1 ? list_id(c, 11) : row_id(c, 23));
         if (variant == 2) return binary(c, OP_MUL, x, row(c, DIMS(23)));
         IrNode *w = always(c, DIMS(ir_type_width(x->type), 5));
@@ -477,6 +490,12 @@ static IrNode *table_case(Case *c, IrOp op, int variant) {
         }
         if (variant == 3)
             return unary(c, OP_SQUARE, embed(c, row_id(c, 30), always(c, DIMS(30, 4)))); /* no table */
+        if (variant == 4) { /* some of its rows, by an id of its own and one that is moved */
+            IrNode *w = always(c, DIMS(41, 4));
+            IrNode *rows =
+                with(c, OP_SLICE, w, 3, (IrAttr[]){ir_ai("axis", 0), ir_ai("begin", 8), ir_ai("end", 38)});
+            return binary(c, OP_MUL, embed(c, row_id(c, 30), rows), embed(c, list_id(c, 41), w));
+        }
         return NULL;
     case OP_EMBEDPOOL: {
         if (variant > 2) return NULL;

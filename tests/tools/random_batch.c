@@ -82,6 +82,13 @@ static void *positions(const uint32_t *offsets, uint32_t rows) {
     return v;
 }
 
+/* Of an earlier feature. */
+static void *moved(const uint32_t *ids, uint32_t n, uint32_t by) {
+    uint32_t *v = take(n, sizeof *v);
+    for (uint32_t i = 0; i < n; i++) v[i] = ids[i] == RT_NO_ID ? RT_NO_ID : ids[i] + by;
+    return v;
+}
+
 RtBatch *random_batch_new(const RtModel *m, uint64_t *rng, uint32_t rows, RandomLists lists) {
     RtBatch *b = take(1, sizeof *b);
     Own *o = b->own = take(1, sizeof *o);
@@ -97,10 +104,14 @@ RtBatch *random_batch_new(const RtModel *m, uint64_t *rng, uint32_t rows, Random
     }
     uint64_t seed = random_next(rng);
     for (int f = 0; f < m->n_features; f++) {
-        int axis = m->features[f].axis;
-        o->values[f] = m->features[f].op == RT_F_POSITIONS
-                           ? positions(o->offsets[axis], rows)
-                           : feature_values(m, &m->features[f], count_of(b, o, axis), seed);
+        const RtFeature *x = &m->features[f];
+        uint32_t n = count_of(b, o, x->axis);
+        if (x->op == RT_F_POSITIONS)
+            o->values[f] = positions(o->offsets[x->axis], rows);
+        else if (x->op == RT_F_OFFSET)
+            o->values[f] = moved(o->values[x->in[0].index], n, (uint32_t)x->by);
+        else
+            o->values[f] = feature_values(m, x, n, seed);
     }
     b->offsets = (const uint32_t **)o->offsets;
     b->inputs = (const void **)o->inputs;

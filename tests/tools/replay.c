@@ -1,16 +1,18 @@
-/* replay MODEL --data FILE… --load DIR --steps N: what a compiled program would do, done by the reference
+/* replay MODEL --data FILE… [--load DIR] --steps N: what a compiled program would do, done by the reference
  * interpreter in double precision.
  *
  * Compiles MODEL (.ctr or .ir) in this process as `ctrc` would, reads the batches with the runtime's reader
- * in file order, starts from the weights of a checkpoint that the compiled program wrote (--steps 0 --save
- * DIR) and prints the loss of each training step, one a line, with all its digits.
+ * in file order, starts from the initial values that the program would have, or from the weights of a
+ * checkpoint that the compiled program wrote (--steps 0 --save DIR), and prints the loss of each training
+ * step, one a line, with all its digits.
  *
  *   -D name=value, -O0 -O1 -O2, --enable=P, --disable=P    as for ctrc
  *   --lib DIR      layer library (default: ../share/ctrc/lib beside this program's folder)
  *   --json         a line of JSON a step instead: its loss, for each trained weight the norm of its gradient
  *                  (l2 is in it) and that of what its optimizer got, which clip_norm may have shortened:
  *                  {"step": 1, "loss": …, "gradients": {NAME: …}, "clipped": {NAME: …}}; then a line with
- *                  the metrics over all rows as they were predicted: {"auc": {NAME: …}, "logloss": …} */
+ *                  the metrics over all rows as they were predicted, and the norm of each weight at the end:
+ *                  {"auc": {NAME: …}, "logloss": …, "weights": {NAME: …}} */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -39,7 +41,7 @@ typedef struct {
 
 static int usage(const char *what) {
     fprintf(stderr,
-            "replay: %s\nreplay MODEL.ctr|MODEL.ir --data F… --load DIR --steps N [-D n=v] [-O0…2] "
+            "replay: %s\nreplay MODEL.ctr|MODEL.ir --data F… [--load DIR] --steps N [-D n=v] [-O0…2] "
             "[--enable=P] [--disable=P] [--seed N] [--lib DIR] [--json]\n",
             what);
     return 2;
@@ -86,7 +88,7 @@ static int parse(int argc, char **argv, Arena *a, Options *o) {
         else
             return usage(s);
     }
-    if (!o->model || !o->n_data || !o->load) return usage("expected a model, --data and --load");
+    if (!o->model || !o->n_data) return usage("expected a model and --data");
     return 0;
 }
 
@@ -145,6 +147,18 @@ static bool load_weight(Interp *it, const IrWeight *w, int number, const Safeten
     }
     double *v = interp_weight(it, number);
     for (int64_t i = 0; i < t->size; i++) v[i] = (double)((const float *)t->data)[i];
+    return true;
+}
+
+static bool start(Interp *it, const RtModel *m, uint64_t seed) {
+    for (int w = 0; w < m->n_weights; w++) {
+        const RtWeight *v = &m->weights[w];
+        float *first = malloc(sizeof *first * (v->size ? v->size : 1));
+        if (!first) return false;
+        rt_init_values(v, seed, 0, v->size, first);
+        for (uint64_t i = 0; i < v->size; i++) interp_weight(it, w)[i] = (double)first[i];
+        free(first);
+    }
     return true;
 }
 
@@ -215,6 +229,17 @@ static int step(Interp *it, RtReader *r, Bridge *bridge) {
     return ok ? 1 : -1;
 }
 
+static json_t *weight_norms(Interp *it, const IrProgram *p) {
+    json_t *norms = json_object();
+    for (int w = 0; w < p->n_weights; w++) {
+        double sum = 0;
+        const double *v = interp_weight(it, w);
+        for (int64_t i = 0, n = elements(&p->weights[w]); i < n; i++) sum += v[i] * v[i];
+        json_object_set_new(norms, p->weights[w].name, json_real(sqrt(sum)));
+    }
+    return norms;
+}
+
 static bool run(const Options *o, IrProgram *p, const RtModel *m, Interp *it, RtReader *r) {
     Bridge *bridge = bridge_new(p, m);
     ExactMetrics *metrics = exact_metrics_new(p, m);
@@ -223,7 +248,11 @@ static bool run(const Options *o, IrProgram *p, const RtModel *m, Interp *it, Rt
         print_step(o, it, p, i + 1);
         exact_metrics_add(metrics, it);
     }
-    if (got >= 0 && o->json) print_line(exact_metrics_json(metrics));
+    json_t *last = got >= 0 && o->json ? exact_metrics_json(metrics) : NULL;
+    if (last) {
+        json_object_set_new(last, "weights", weight_norms(it, p));
+        print_line(last);
+    }
     exact_metrics_free(metrics);
     bridge_free(bridge);
     return got >= 0;
@@ -241,7 +270,8 @@ static bool replay(const Options *o, IrProgram *p, const RtModel *m) {
                           .seed = seed,
                           .threads = 1,
                           .tables = tables};
-    RtReader *r = tables && load(it, p, o->load) ? rt_reader_open(m, &ro, err, sizeof err) : NULL;
+    bool begun = tables && (o->load ? load(it, p, o->load) : start(it, m, seed));
+    RtReader *r = begun ? rt_reader_open(m, &ro, err, sizeof err) : NULL;
     if (!r && *err) fprintf(stderr, "replay: %s\n", err);
     bool ok = r && run(o, p, m, it, r);
     if (r) rt_reader_close(r);

@@ -144,6 +144,12 @@ typedef struct {
 
 static inline bool fx_fetch(void *user, const IrNode *n, InterpValue *out) {
     const FxBatch *batch = user;
+    if (n->op == OP_OFFSET) {
+        if (!fx_fetch(user, n->in[0], out)) return false;
+        for (int64_t i = 0; i < out->count; i++)
+            if (out->v[i] >= 0) out->v[i] += (double)ir_attr_i(n, "by");
+        return true;
+    }
     const IrNode *column = n->op == OP_COLUMN ? n : n->in[0];
     int64_t col = ir_attr_i(column, "col");
     for (int64_t i = 0; i < out->count * out->size; i++) {

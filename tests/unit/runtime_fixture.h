@@ -5,6 +5,7 @@
 #ifndef CTRC_RUNTIME_FIXTURE_H
 #define CTRC_RUNTIME_FIXTURE_H
 #include "runtime/model.h"
+#include "tests/unit/abi_text.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ enum { FIX_BIAS, FIX_USERS, FIX_W };
 
 /* %s: rows of the table, twice */
 static const char fix_format[] =
-    "{\"abi\":2,\"ctrc\":\"0.1.0\",\"model\":\"logit\",\"source\":\"logit.ctr\",\"digest\":\"00112233aabbccdd\","
+    "{\"abi\":" ABI_TEXT ",\"ctrc\":\"0.1.0\",\"model\":\"logit\",\"source\":\"logit.ctr\",\"digest\":\"00112233aabbccdd\","
     "\"march\":\"x86-64-v3\",\"batch\":64,\"epochs\":2,\"steps\":0,\"shuffle\":0,\"seed\":7,"
     "\"params\":{\"lr\":0.1,\"logs\":\".\"},\"passes\":[\"simplify\"],\"changes\":[],"
     "\"input\":{\"format\":\"csv\",\"separator\":\",\",\"quote\":\"\\\"\",\"header\":true,\"trim\":true,\"missing\":[\"?\"],\"beside\":null},"

@@ -123,37 +123,46 @@ static bool line_of(const char *file, const char *line) {
     return false;
 }
 
+/* One example: the text before the name of its golden file. Returns how many lines it has. */
+static int check_example(const char *pass, char *text, const char *name) {
+    char path[1024], *golden[2];
+    size_t size;
+    int lines = 0;
+    bool after = false;
+    for (int side = 0; side < 2; side++) {
+        snprintf(path, sizeof path, GOLDEN "/%s%s.ir", name, side ? "out" : "in");
+        golden[side] = slurp(path, &size);
+        assert_non_null(golden[side]);
+    }
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        after |= !strncmp(line, " * after", 8);
+        if (line[0] != ' ' || line[1] != '*' || line[2 + strspn(line + 2, " ")] != '%') continue;
+        lines++;
+        if (!line_of(golden[after], strchr(line, '%'))) fail_msg("%s.c: not in %s: %s", pass, name, line);
+    }
+    for (int side = 0; side < 2; side++) free(golden[side]);
+    return lines;
+}
+
 /* "A before/after example which is the same as its golden test": each line of the opening comment that
- * defines a value is one of the golden file that the comment names. */
+ * defines a value is one of the golden file that the comment names next. */
 static void test_examples(void **state) {
     (void)state;
+    static const char mark[] = "(tests/golden/passes/";
     for (int i = 0; i < pass_count; i++) {
         char path[1024], name[512];
         size_t size;
-        int lines = 0;
         snprintf(path, sizeof path, CTRC_SOURCE_DIR "/passes/%s.c", pass_table[i].name);
-        char *source = slurp(path, &size);
+        char *source = slurp(path, &size), *from = source, *named;
         assert_non_null(source);
         *strstr(source, "*/") = 0;
-        const char *named = strstr(source, "(tests/golden/passes/");
-        assert_non_null(named);
-        assert_int_equal(sscanf(named, "(tests/golden/passes/%500[^*]", name), 1);
-        char *golden[2];
-        for (int side = 0; side < 2; side++) {
-            snprintf(path, sizeof path, GOLDEN "/%s%s.ir", name, side ? "out" : "in");
-            golden[side] = slurp(path, &size);
-            assert_non_null(golden[side]);
+        assert_non_null(strstr(source, mark));
+        for (; (named = strstr(from, mark)); from = named + sizeof mark) {
+            assert_int_equal(sscanf(named + sizeof mark - 1, "%500[^*]", name), 1);
+            *named = 0;
+            assert_true(check_example(pass_table[i].name, from, name) > 3);
         }
-        bool after = false;
-        for (char *line = strtok(source, "\n"); line; line = strtok(NULL, "\n")) {
-            after |= !strncmp(line, " * after", 8);
-            if (line[0] != ' ' || line[1] != '*' || line[2 + strspn(line + 2, " ")] != '%') continue;
-            lines++;
-            if (!line_of(golden[after], strchr(line, '%')))
-                fail_msg("%s.c: not in %s: %s", pass_table[i].name, name, line);
-        }
-        assert_true(lines > 3);
-        for (int side = 0; side < 2; side++) free(golden[side]);
+        assert_null(strchr(from, '%')); /* an example without a file */
         free(source);
     }
 }

@@ -280,6 +280,22 @@ static void test_bucketize_and_identity(void **state) {
                 "0 1 [0 4]\n1 1 []\n2 1 [1 2 3]\n2 1 []\n3 1 []\n0 1 []\n");
 }
 
+/* An id moved along; none stays none. */
+static void test_offset(void **state) {
+    (void)state;
+    Describe d = {
+        .columns = COL("n", "string", "") "," LIST("l", "int", ";", 0, ""),
+        .axes = AXIS("l", ""),
+        .features = FEATURE("vocab", C(0), "id", -1, ",'bound':100,'vocab':0,'unknown':-1") "," FEATURE("offset", F(0), "id", -1, ",'bound':1000,'by':7") "," FEATURE(
+            "identity", C(1), "id", 0,
+            ",'bound':5,'n':5") "," FEATURE("offset", F(2), "id", 0, ",'bound':4294967295,'by':4294967290"),
+        .inputs = AS("id", 0) "," AS("id", 1) "," AS("id", 3),
+        .vocabs = WORDS,
+        .blobs = &blob,
+    };
+    expect_rows(&d, "b,0;4\nnope,\n", "1 8 [4294967290 4294967294]\n- - []\n");
+}
+
 static void test_cross_and_key(void **state) {
     (void)state;
     Describe d = {
@@ -390,7 +406,7 @@ int main(void) {
         cmocka_unit_test(test_labels),
         cmocka_unit_test(test_hash),
         cmocka_unit_test(test_vocab),
-        cmocka_unit_test(test_bucketize_and_identity),
+        cmocka_unit_test(test_bucketize_and_identity), cmocka_unit_test(test_offset),
         cmocka_unit_test(test_cross_and_key),
         cmocka_unit_test(test_axes), cmocka_unit_test(test_positions),
         cmocka_unit_test(test_svm),
