@@ -9,7 +9,16 @@
 #include "runtime/message.h"
 
 /* One line an option; help, parsing and hints all come from here. */
-typedef enum { FLAG, NUMBER, TEXT, WORD, FILES, LATER } Kind;
+typedef enum {
+    FLAG,
+    NUMBER,
+    TIME,
+    TEXT,
+    WORD,
+    HOW,
+    FILES,
+    LATER
+} Kind; /* HOW: a flag, or one of the words */
 enum { T = 1 << RT_CMD_TRAIN, E = 1 << RT_CMD_EVAL, P = 1 << RT_CMD_PREDICT, I = 1 << RT_CMD_INFO };
 typedef struct {
     const char *name, *value, *help; /* value: how the help calls it, for WORD the choices a|b|c */
@@ -29,7 +38,18 @@ static const Option options[] = {
      AT(threads), 1},
     {"--seed", "N", "of initial values, shuffling and dropout", NUMBER, T, AT(seed), INT64_MIN},
     {"--no-shuffle", NULL, "rows in file order", FLAG, T, AT(no_shuffle), 0},
-    {"--save", "DIR", "write a checkpoint at the end", TEXT, T, AT(save), 0},
+    {"--save", "DIR", "write a checkpoint at the end, and when told to stop (exit code 75)", TEXT, T,
+     AT(save), 0},
+    {"--save-every", "STEPS", "also while training goes on", NUMBER, T, AT(save_every), 1},
+    {"--keep", "N", "checkpoints to keep, earlier ones as DIR/step-N (default 2)", NUMBER, T, AT(keep), 1},
+    {"--resume", "force|previous",
+     "go on from the checkpoint in --save's DIR, if there is one; force: though\n"
+     "                                  data or program have changed; previous: or from the one before",
+     HOW, T, AT(resume), 0},
+    {"--init-from", "DIR", "begin with this checkpoint's weights and slots, at step 0", TEXT, T,
+     AT(init_from), 0},
+    {"--stop-after", "TIME", "save and stop with exit code 75 after a time such as 90s, 30m or 3h", TIME, T,
+     AT(stop_after), 0},
     {"--load", "DIR", "the checkpoint to use", TEXT, E | P, AT(load), 0},
     {"--log", "FILE.jsonl", "write a line of JSON every --log-every steps", TEXT, T, AT(log), 0},
     {"--log-every", "STEPS", "default 100", NUMBER, T, AT(log_every), 1},
@@ -46,15 +66,10 @@ static const Option options[] = {
     {"--header", NULL, "first a line with the predictions' names", FLAG, P, AT(header), 0},
     {"--format", "csv|jsonl", "of the output (default csv)", WORD, P, AT(format), 0},
     {"--eval-fraction", NULL, NULL, LATER, T, 0, 0},
-    {"--save-every", NULL, NULL, LATER, T, 0, 0},
-    {"--keep", NULL, NULL, LATER, T, 0, 0},
-    {"--resume", NULL, NULL, LATER, T, 0, 0},
-    {"--init-from", NULL, NULL, LATER, T, 0, 0},
     {"--tensorboard", NULL, NULL, LATER, T, 0, 0},
     {"--profile", NULL, NULL, LATER, T, 0, 0},
     {"--eval-every", NULL, NULL, LATER, T, 0, 0},
     {"--early-stop", NULL, NULL, LATER, T, 0, 0},
-    {"--stop-after", NULL, NULL, LATER, T, 0, 0},
     {"--validate-first", NULL, NULL, LATER, T, 0, 0},
     {"--columns", NULL, NULL, LATER, P, 0, 0},
 };
@@ -74,7 +89,8 @@ static const char *const later_commands[] = {"check", "export"};
 
 static void print_option(FILE *f, const Option *o) {
     char left[64];
-    snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+    snprintf(left, sizeof left, o->kind == HOW ? "%s%s[=%s]" : "%s%s%s", o->name,
+             o->value && o->kind != HOW ? " " : "", o->value ? o->value : "");
     fprintf(f, "  %-31s %s\n", left, o->help);
 }
 
@@ -85,6 +101,7 @@ static void print_examples(FILE *f, RtCommand c, const char *p) {
         fprintf(f, "  %s train --data train.csv --eval-data eval.csv --save ckpt\n", p);
         fprintf(f, "  %s train --data logs/ --epochs 3 --cache memory --log train.jsonl\n", p);
         fprintf(f, "  zstdcat day1.zst | %s train --data - --json\n", p);
+        fprintf(f, "  %s train --data logs/ --save ckpt --save-every 1000 --resume --stop-after 3h\n", p);
         break;
     case RT_CMD_EVAL:
         fprintf(f, "  %s eval --data eval.csv.gz --load ckpt\n", p);
@@ -174,6 +191,16 @@ static int word(const Option *o, const char *text, int *out) {
     return wrong(NULL, "%s: expected %s, found '%s'", o->name, o->value, text);
 }
 
+static int duration(const Option *o, const char *text, double *out) {
+    char *end;
+    double v = strtod(text, &end);
+    double unit = *end == 's' ? 1 : *end == 'm' ? 60 : *end == 'h' ? 3600 : 0;
+    if (end == text || !unit || end[1] || !(v >= 0 && v <= 1e9))
+        return wrong(NULL, "%s: expected a time such as 90s, 30m or 3h, found '%s'", o->name, text);
+    *out = v * unit;
+    return -1;
+}
+
 static void push(RtWords *w, const char *s) {
     w->v = realloc(w->v, (w->n + 1) * sizeof *w->v);
     if (!w->v) abort();
@@ -192,11 +219,18 @@ static int take(RtArgs *a, const Option *o, const char *inline_value, int argc, 
         return -1;
     }
     const char *v = inline_value;
+    if (o->kind == HOW) { /* bit 0, and one a word */
+        int which = -1;
+        int code = v ? word(o, v, &which) : -1;
+        *(unsigned *)to |= which < 0 ? 1u : 1u | 2u << which;
+        return code;
+    }
     if (!v && *i + 1 < argc && !(is_option(argv[*i + 1]) && o->kind != NUMBER)) v = argv[++*i];
     if (!v || !*v) return wrong(NULL, "%s: expected %s", o->name, o->value);
     switch (o->kind) {
     case NUMBER: return number(o, v, to);
     case WORD: return word(o, v, to);
+    case TIME: return duration(o, v, to);
     case FILES:
         push(to, v);
         while (!inline_value && *i + 1 < argc && !is_option(argv[*i + 1])) push(to, argv[++*i]);
@@ -244,6 +278,13 @@ static int consistent(const RtArgs *a) {
     if (a->max_bad_rows >= 0 && !a->on_bad_row)
         return wrong("add --on-bad-row skip", "--max-bad-rows is for skipped rows");
     if (a->log_every >= 0 && !a->log) return wrong(NULL, "--log-every needs --log");
+    if (!a->save && a->command == RT_CMD_TRAIN) {
+        const char *needs = a->resume ? "--resume" : a->save_every >= 0 ? "--save-every" : NULL;
+        if (!needs) needs = a->keep >= 0 ? "--keep" : a->stop_after >= 0 ? "--stop-after" : NULL;
+        if (needs) return wrong(NULL, "%s needs --save", needs);
+    }
+    if (a->resume && has_stdin(&a->data))
+        return wrong(NULL, "--data -: stdin cannot be read again, so --resume cannot go on with it");
     if (has_stdin(&a->data) && has_stdin(&a->eval_data))
         return wrong(NULL, "--data and --eval-data cannot both be stdin");
     return -1;
@@ -280,7 +321,14 @@ static int find_command(RtArgs *a, const char *model, const char *version, int a
 }
 
 int rt_args_parse(RtArgs *a, const char *model, const char *version, int argc, char **argv) {
-    *a = (RtArgs){.epochs = -1, .steps = -1, .threads = -1, .log_every = -1, .max_bad_rows = -1};
+    *a = (RtArgs){.epochs = -1,
+                  .steps = -1,
+                  .threads = -1,
+                  .log_every = -1,
+                  .max_bad_rows = -1,
+                  .save_every = -1,
+                  .keep = -1,
+                  .stop_after = -1};
     const char *slash = argc ? strrchr(argv[0], '/') : NULL;
     a->program = !argc ? "model" : slash ? slash + 1 : argv[0];
     int code = find_command(a, model, version, argc, argv);

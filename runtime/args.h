@@ -6,6 +6,8 @@
 
 typedef enum { RT_CMD_TRAIN, RT_CMD_EVAL, RT_CMD_PREDICT, RT_CMD_INFO, RT_COMMANDS } RtCommand;
 typedef enum { RT_PROGRESS_AUTO, RT_PROGRESS_ALWAYS, RT_PROGRESS_NEVER } RtProgressMode;
+/* --resume; with changed data or program too; from the checkpoint before a damaged one. */
+enum { RT_RESUME = 1, RT_RESUME_FORCE = 2, RT_RESUME_PREVIOUS = 4 };
 typedef struct {
     const char **v;
     int n;
@@ -18,7 +20,10 @@ typedef struct {
     int64_t epochs, steps, threads, seed; /* -1: not given */
     bool seed_given;                      /* a seed may be any number */
     bool no_shuffle, json, header;
-    const char *save, *load, *log, *bad_rows, *out;
+    const char *save, *load, *init_from, *log, *bad_rows, *out;
+    int64_t save_every, keep;        /* -1: not given */
+    unsigned resume;                 /* RT_RESUME… or'ed */
+    double stop_after;               /* seconds; -1: not given */
     int64_t log_every, max_bad_rows; /* -1: not given */
     int on_bad_row;                  /* 0 fail, 1 skip */
     int progress;                    /* RtProgressMode */

@@ -1,11 +1,5 @@
-/* A checkpoint directory appears at once: it is written beside its place, brought to the disk, and put there
- * by one rename (or an exchange, if a checkpoint stands there). Where the directory itself cannot be replaced
- * (a mount point, or a parent that we may not write) the files are replaced one by one inside; state.json is
- * taken away before and put back last, so that what is left after a crash is never taken for a checkpoint. */
-#include <dirent.h>
+/* Checkpoints as a whole: saving with earlier ones kept, reading with damage told. */
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,187 +9,207 @@
 #include "runtime/message.h"
 #include "runtime/program.h"
 
-static const char *const files[] = {"weights.safetensors", "state.json"};
-enum { WEIGHTS, STATE, FILES };
+/* ---- writing ---- */
 
-typedef struct {
-    char dir[PATH_MAX], temp[PATH_MAX + 16]; /* temp: where it is written first */
-    bool inside;                             /* temp is inside dir */
-} Target;
+struct RtSaver {
+    RtSite place;
+    RtLock *lock;
+    int keep, how;
+};
 
-static bool failed(char *err, size_t err_bytes, const char *dir) {
+RtSaver *rt_saver_open(const char *dir, int keep, char *err, size_t err_bytes) {
+    RtSaver *s = calloc(1, sizeof *s);
+    if (!s) abort();
+    s->keep = keep;
+    bool ok = rt_site_find(&s->place, dir, err, err_bytes) && (s->lock = rt_lock_take(dir, err, err_bytes));
+    if (ok) rt_site_recover(&s->place);
+    if (ok && rt_site_prepare(&s->place, err, err_bytes)) {
+        rt_site_drop(&s->place);
+        return s;
+    }
+    rt_saver_close(s);
+    return NULL;
+}
+
+void rt_saver_begin(RtSaver *s, int how) { s->how = how; }
+
+void rt_saver_close(RtSaver *s) {
+    if (!s) return;
+    rt_lock_release(s->lock);
+    free(s);
+}
+
+/* The step of the checkpoint in dir; false: there is none that could be read. */
+static bool step_of(const char *dir, uint64_t *step) {
+    char path[RT_PATH], err[RT_MESSAGE];
+    RtState s;
+    json_t *o = NULL;
+    bool ok = rt_state_read(rt_path_join(dir, RT_STATE_FILE, path), dir, NULL, &s, &o, err, sizeof err) ==
+              RT_READ_OK;
+    json_decref(o);
+    *step = s.step;
+    return ok;
+}
+
+/* Before the new one takes its place: a second name for the one that stands there. */
+static void keep_last(const RtSaver *s, uint64_t step) {
     char reason[RT_SHOWN];
-    snprintf(err, err_bytes, "cannot save to %s: %s", dir, rt_reason(errno, reason));
-    return false;
+    uint64_t last;
+    if (s->keep < 2 || s->how != RT_SAVE_GO_ON || !step_of(s->place.dir, &last) || last >= step) return;
+    if (!rt_keep_last(s->place.dir, last))
+        rt_warn("%s: the checkpoint of step %llu is not kept: %s", s->place.dir, (unsigned long long)last,
+                rt_reason(errno, reason));
 }
 
-static const char *join(const char *dir, const char *name, char out[2 * PATH_MAX]) {
-    snprintf(out, 2 * PATH_MAX, "%s/%s", dir, name);
-    return out;
-}
-
-static void remove_ours(const char *dir) {
-    char path[2 * PATH_MAX];
-    for (int i = 0; i < FILES; i++) unlink(join(dir, files[i], path));
-    rmdir(dir);
-}
-
-static bool sync_dir(const char *dir) {
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool ok = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL); /* some file systems have no such thing */
-    if (fd >= 0) close(fd);
-    return ok;
-}
-static bool sync_parent(const char *dir) {
-    char parent[PATH_MAX];
-    snprintf(parent, sizeof parent, "%s", dir);
-    char *slash = strrchr(parent, '/');
-    if (!slash)
-        strcpy(parent, ".");
-    else if (slash == parent)
-        parent[1] = 0;
-    else
-        *slash = 0;
-    return sync_dir(parent);
-}
-
-/* An existing directory may be replaced only if it is empty, or a checkpoint is in it. */
-static bool may_replace(const char *dir, char *err, size_t err_bytes) {
-    struct stat st;
-    if (stat(dir, &st)) return errno == ENOENT || failed(err, err_bytes, dir);
-    if (!S_ISDIR(st.st_mode)) {
-        errno = ENOTDIR;
-        return failed(err, err_bytes, dir);
+bool rt_saver_save(RtSaver *s, const RtModel *m, RtTables *t, const RtState *state, char *err,
+                   size_t err_bytes) {
+    char path[RT_PATH];
+    json_t *checksums = NULL;
+    RtSite *g = &s->place;
+    if (!rt_site_prepare(g, err, err_bytes)) return false;
+    bool ok =
+        rt_weights_write(rt_path_join(g->temp, RT_WEIGHTS_FILE, path), m, t, &checksums, err, err_bytes) &&
+        rt_state_write(rt_path_join(g->temp, RT_STATE_FILE, path), m, t, state, checksums, err, err_bytes);
+    if (ok) keep_last(s, state->step);
+    if (ok && !rt_site_put(g)) ok = rt_site_failed(err, err_bytes, g->dir);
+    if (!ok) {
+        rt_site_drop(g);
+        return false;
     }
-    char path[2 * PATH_MAX];
-    for (int i = 0; i < FILES; i++)
-        if (!access(join(dir, files[i], path), F_OK)) return true;
-    DIR *d = opendir(dir);
-    if (!d) return failed(err, err_bytes, dir);
-    bool empty = true;
-    for (const struct dirent *e; (e = readdir(d));)
-        empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !strcmp(e->d_name, ".tmp");
-    closedir(d);
-    if (!empty)
-        snprintf(err, err_bytes, "cannot save to %s: the directory is not empty and holds no checkpoint",
-                 dir);
-    return empty;
-}
-
-/* A mounted directory (a container's volume, say) cannot be renamed, and nothing can be renamed into it from
- * outside. */
-static bool is_mount(const char *dir) {
-    struct statx x;
-    return statx(AT_FDCWD, dir, 0, STATX_TYPE, &x) == 0 && (x.stx_attributes & STATX_ATTR_MOUNT_ROOT);
-}
-
-static bool make_inside(Target *g) {
-    g->inside = true;
-    snprintf(g->temp, sizeof g->temp, "%s/.tmp", g->dir);
-    remove_ours(g->temp); /* of an earlier try that was killed */
-    return mkdir(g->temp, 0777) == 0;
-}
-
-/* Makes the temporary directory, beside dir or inside it. */
-static bool prepare(Target *g, const char *dir, char *err, size_t err_bytes) {
-    size_t n = strlen(dir);
-    if (n >= PATH_MAX) {
-        errno = ENAMETOOLONG;
-        return failed(err, err_bytes, dir);
-    }
-    strcpy(g->dir, dir);
-    while (n > 1 && g->dir[n - 1] == '/') g->dir[--n] = 0;
-    if (!may_replace(g->dir, err, err_bytes)) return false;
-    if (is_mount(g->dir)) return make_inside(g) || failed(err, err_bytes, dir);
-    g->inside = false;
-    snprintf(g->temp, sizeof g->temp, "%s.tmp", g->dir);
-    remove_ours(g->temp);
-    if (mkdir(g->temp, 0777) == 0) return true;
-    int e = errno;
-    if (make_inside(g)) return true;
-    if (errno == ENOENT) errno = e; /* dir isn't there: what kept us from making it? */
-    return failed(err, err_bytes, dir);
-}
-
-bool rt_checkpoint_probe(const char *dir, char *err, size_t err_bytes) {
-    Target g;
-    if (!prepare(&g, dir, err, err_bytes)) return false;
-    rmdir(g.temp);
+    rt_keep_prune(g->dir, s->how == RT_SAVE_FRESH ? 0 : state->step, s->keep - 1);
+    s->how = RT_SAVE_GO_ON;
     return true;
-}
-
-/* ---- putting it in its place ---- */
-
-static bool replace_inside(const Target *g) {
-    char from[2 * PATH_MAX], to[2 * PATH_MAX];
-    if (unlink(join(g->dir, files[STATE], to)) && errno != ENOENT) return false;
-    if (!sync_dir(g->dir)) return false;
-    for (int i = 0; i < FILES; i++)
-        if (rename(join(g->temp, files[i], from), join(g->dir, files[i], to)) || !sync_dir(g->dir))
-            return false;
-    rmdir(g->temp);
-    return true;
-}
-
-/* Other files of the old directory (a log, say) move to the new one. */
-static void move_others(const char *from, const char *to) {
-    DIR *d = opendir(from);
-    for (const struct dirent *e; d && (e = readdir(d));) {
-        char a[2 * PATH_MAX], b[2 * PATH_MAX];
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !strcmp(e->d_name, files[0]) ||
-            !strcmp(e->d_name, files[1]))
-            continue;
-        rename(join(from, e->d_name, a), join(to, e->d_name, b));
-    }
-    if (d) closedir(d);
-}
-
-static bool put_in_place(const Target *g) {
-    if (g->inside) return replace_inside(g);
-    if (renameat2(AT_FDCWD, g->temp, AT_FDCWD, g->dir, RENAME_NOREPLACE) == 0) return true;
-    if (errno == EINVAL || errno == ENOSYS) { /* a file system without these flags */
-        if (access(g->dir, F_OK) && rename(g->temp, g->dir) == 0) return true;
-    }
-    if (renameat2(AT_FDCWD, g->temp, AT_FDCWD, g->dir, RENAME_EXCHANGE) == 0) {
-        move_others(g->temp, g->dir);
-        remove_ours(g->temp);
-        return true;
-    }
-    return replace_inside(g);
-}
-
-bool rt_checkpoint_save(const char *dir, const RtModel *m, RtTables *t, const RtState *s, char *err,
-                        size_t err_bytes) {
-    Target g;
-    char path[2 * PATH_MAX];
-    if (!prepare(&g, dir, err, err_bytes)) return false;
-    bool ok = rt_weights_write(join(g.temp, files[WEIGHTS], path), m, t, err, err_bytes) &&
-              rt_state_write(join(g.temp, files[STATE], path), m, t, s, err, err_bytes);
-    if (ok && !(sync_dir(g.temp) && put_in_place(&g) && sync_parent(g.dir))) ok = failed(err, err_bytes, dir);
-    if (!ok) remove_ours(g.temp);
-    return ok;
 }
 
 /* ---- reading ---- */
 
-RtTables *rt_checkpoint_open(const RtModel *m, const char *dir, char *err, size_t err_bytes) {
-    char path[2 * PATH_MAX];
-    struct stat st;
-    RtSavedState s;
-    if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode) && access(join(dir, files[STATE], path), F_OK)) {
-        snprintf(err, err_bytes, "%s: no checkpoint in this directory", dir);
-        return NULL;
+bool rt_checkpoint_is_there(const char *dir) {
+    char path[RT_PATH];
+    return access(rt_path_join(dir, RT_STATE_FILE, path), F_OK) == 0 ||
+           access(rt_path_join(dir, RT_WEIGHTS_FILE, path), F_OK) == 0;
+}
+
+static bool is_whole(const char *dir) {
+    char path[RT_PATH], err[RT_MESSAGE];
+    RtState s;
+    json_t *o = NULL;
+    bool ok = rt_state_read(rt_path_join(dir, RT_STATE_FILE, path), dir, NULL, &s, &o, err, sizeof err) ==
+                  RT_READ_OK &&
+              rt_weights_whole(rt_path_join(dir, RT_WEIGHTS_FILE, path), json_object_get(o, "checksums"), err,
+                               sizeof err);
+    json_decref(o);
+    return ok;
+}
+
+/* The newest whole checkpoint that dir has kept. */
+static bool find_kept(const char *dir, char out[RT_PATH]) {
+    uint64_t *steps;
+    int n = rt_keep_list(dir, &steps);
+    bool found = false;
+    while (n-- && !found) {
+        rt_keep_path(dir, steps[n], out);
+        found = is_whole(out);
     }
-    if (!rt_state_read(join(dir, files[STATE], path), dir, m, &s, err, err_bytes)) return NULL;
-    RtTables *t = rt_tables_new(m, (uint64_t)s.seed, err, err_bytes);
-    if (!t) return NULL;
-    if (!rt_weights_read(join(dir, files[WEIGHTS], path), dir, m, t, false, err, err_bytes)) {
+    free(steps);
+    return found;
+}
+
+/* Adds to the message about a damaged checkpoint which one can be used instead. */
+static void offer_kept(const char *dir, bool resume, char *err, size_t err_bytes) {
+    char kept[RT_PATH];
+    size_t n = strlen(err);
+    if (!find_kept(dir, kept)) return;
+    snprintf(err + n, err_bytes - n,
+             resume ? "\nhint: the one before it is whole: --resume=previous goes on from %s"
+                    : "\nhint: the one before it is whole: %s",
+             kept);
+}
+
+static RtRead read_state(const RtModel *m, const char *dir, RtState *s, json_t **json, char *err,
+                         size_t err_bytes) {
+    char path[RT_PATH];
+    struct stat st;
+    if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode) && access(rt_path_join(dir, RT_STATE_FILE, path), F_OK)) {
+        snprintf(err, err_bytes, "%s: no checkpoint in this directory", dir);
+        return RT_READ_DAMAGED;
+    }
+    return rt_state_read(rt_path_join(dir, RT_STATE_FILE, path), dir, m, s, json, err, err_bytes);
+}
+
+static RtRead read_weights(const RtModel *m, const char *dir, const json_t *json, RtTables *t, RtSlots slots,
+                           char *err, size_t err_bytes) {
+    char path[RT_PATH];
+    return rt_weights_read(rt_path_join(dir, RT_WEIGHTS_FILE, path), dir, json_object_get(json, "checksums"),
+                           m, t, slots, err, err_bytes);
+}
+
+static void warn_of_source(const RtModel *m, const char *dir, const json_t *json) {
+    const char *digest = json_string_value(json_object_get(json, "digest"));
+    if (strcmp(digest, m->digest))
+        rt_warn("%s: written by the model '%s' from another source (digest %s, here %s); its weights fit",
+                dir, json_string_value(json_object_get(json, "model")), digest, m->digest);
+}
+
+static RtTables *load(const RtModel *m, const char *dir, const json_t *json, RtSlots slots, RtRead *got,
+                      char *err, size_t err_bytes) {
+    uint64_t seed = (uint64_t)json_integer_value(json_object_get(json, "seed"));
+    *got = RT_READ_OTHER;
+    RtTables *t = rt_tables_new(m, seed, err, err_bytes);
+    if (t && (*got = read_weights(m, dir, json, t, slots, err, err_bytes)) != RT_READ_OK) {
         rt_tables_free(t);
         return NULL;
     }
-    rt_tables_loaded(t, s.s.step);
-    if (strcmp(s.digest, m->digest))
-        rt_warn("%s: written by the model '%s' from another source (digest %s, here %s); its weights fit",
-                dir, s.model, s.digest, m->digest);
+    if (t) rt_tables_loaded(t, (uint64_t)json_integer_value(json_object_get(json, "step")));
     return t;
+}
+
+RtTables *rt_checkpoint_open(const RtModel *m, const char *dir, char *err, size_t err_bytes) {
+    RtState s;
+    json_t *json = NULL;
+    RtTables *t = NULL;
+    RtRead got = read_state(m, dir, &s, &json, err, err_bytes);
+    if (got == RT_READ_OK) t = load(m, dir, json, RT_SLOTS_NONE, &got, err, err_bytes);
+    if (t) warn_of_source(m, dir, json);
+    if (got == RT_READ_DAMAGED) offer_kept(dir, false, err, err_bytes);
+    json_decref(json);
+    return t;
+}
+
+bool rt_checkpoint_state(const RtModel *m, const char *dir, bool previous, RtState *s, json_t **json,
+                         char found[], size_t found_bytes, char *err, size_t err_bytes) {
+    char kept[RT_PATH];
+    snprintf(found, found_bytes, "%s", dir);
+    if (previous && !is_whole(dir)) {
+        if (!find_kept(dir, kept)) {
+            snprintf(err, err_bytes, "%s: neither the checkpoint nor one before it is whole", dir);
+            return false;
+        }
+        snprintf(found, found_bytes, "%s", kept);
+    }
+    RtRead got = read_state(m, found, s, json, err, err_bytes);
+    if (got == RT_READ_DAMAGED) offer_kept(dir, true, err, err_bytes);
+    return got == RT_READ_OK;
+}
+
+RtTables *rt_checkpoint_resume(const RtModel *m, const char *dir, const json_t *json, char *err,
+                               size_t err_bytes) {
+    RtRead got;
+    RtTables *t = load(m, dir, json, RT_SLOTS_ALL, &got, err, err_bytes);
+    if (t) rt_state_updates(json, m, t);
+    if (got == RT_READ_DAMAGED) offer_kept(dir, true, err, err_bytes);
+    return t;
+}
+
+bool rt_checkpoint_init(const RtModel *m, const char *dir, RtTables *t, char *err, size_t err_bytes) {
+    RtState s;
+    json_t *json = NULL;
+    RtRead got = read_state(m, dir, &s, &json, err, err_bytes);
+    if (got == RT_READ_OK) got = read_weights(m, dir, json, t, RT_SLOTS_IF_THERE, err, err_bytes);
+    if (got == RT_READ_OK) {
+        rt_tables_loaded(t, 0);
+        warn_of_source(m, dir, json);
+    }
+    if (got == RT_READ_DAMAGED) offer_kept(dir, false, err, err_bytes);
+    json_decref(json);
+    return got == RT_READ_OK;
 }

@@ -1,25 +1,64 @@
-/* The two files of a checkpoint, for checkpoint.c, which makes a directory of them. */
+/* Inside of checkpoints: their two files, their place on disk, the lock. */
 #ifndef CTRC_RUNTIME_CHECKPOINT_OWN_H
 #define CTRC_RUNTIME_CHECKPOINT_OWN_H
+#include <limits.h>
 #include "runtime/checkpoint.h"
 
-/* weights.safetensors (checkpoint_weights.c) */
-bool rt_weights_write(const char *path, const RtModel *m, RtTables *t, char *err, size_t err_bytes);
-/* Fills t (fresh from rt_tables_new) with the weights; slots: these too, and they must all be there.
- * dir: for messages. */
-bool rt_weights_read(const char *path, const char *dir, const RtModel *m, RtTables *t, bool slots, char *err,
-                     size_t err_bytes);
+#define RT_WEIGHTS_FILE "weights.safetensors"
+#define RT_STATE_FILE "state.json"
+enum { RT_PATH = 2 * PATH_MAX };
+const char *rt_path_join(const char *dir, const char *name, char out[RT_PATH]);
 
-/* state.json (checkpoint_state.c) */
+typedef enum { RT_READ_OK, RT_READ_DAMAGED, RT_READ_OTHER /* whole, but not what was wanted */ } RtRead;
+
+/* ---- weights.safetensors (checkpoint_weights.c) ---- */
+/* *checksums: by tensor name, 16 hex digits; the caller's. */
+bool rt_weights_write(const char *path, const RtModel *m, RtTables *t, json_t **checksums, char *err,
+                      size_t err_bytes);
+typedef enum { RT_SLOTS_NONE, RT_SLOTS_ALL, RT_SLOTS_IF_THERE } RtSlots;
+/* Fills t (fresh from rt_tables_new). dir: for messages. */
+RtRead rt_weights_read(const char *path, const char *dir, const json_t *checksums, const RtModel *m,
+                       RtTables *t, RtSlots slots, char *err, size_t err_bytes);
+/* Whether the file holds the tensors that checksums name, unharmed. */
+bool rt_weights_whole(const char *path, const json_t *checksums, char *err, size_t err_bytes);
+
+/* ---- state.json (checkpoint_state.c) ---- */
+/* Takes the reference of checksums. Appears under its name when it is whole on the disk. */
+bool rt_state_write(const char *path, const RtModel *m, RtTables *t, const RtState *s, json_t *checksums,
+                    char *err, size_t err_bytes);
+/* The file, if it is what was written; m NULL: whatever model it is of. Refuses a checkpoint whose tables are
+ * rows of other vocabularies. dir: for messages. *json is the caller's. */
+RtRead rt_state_read(const char *path, const char *dir, const RtModel *m, RtState *s, json_t **json,
+                     char *err, size_t err_bytes);
+void rt_state_updates(const json_t *json, const RtModel *m, RtTables *t); /* into t, which is loaded */
+
+/* ---- the place on disk (checkpoint_site.c) ---- */
 typedef struct {
-    RtState s;
-    int64_t seed;
-    char digest[40], model[80];
-} RtSavedState;
-bool rt_state_write(const char *path, const RtModel *m, RtTables *t, const RtState *s, char *err,
-                    size_t err_bytes);
-/* Refuses a checkpoint whose tables are rows of other vocabularies. dir: for messages. */
-bool rt_state_read(const char *path, const char *dir, const RtModel *m, RtSavedState *out, char *err,
-                   size_t err_bytes);
+    char dir[PATH_MAX], temp[PATH_MAX + 16]; /* temp: where it is written first */
+    bool inside;                             /* temp is inside dir */
+} RtSite;
+bool rt_site_failed(char *err, size_t err_bytes, const char *dir); /* "cannot save to DIR: " errno; false */
+/* Where a checkpoint for dir would be written. */
+bool rt_site_find(RtSite *g, const char *dir, char *err, size_t err_bytes);
+void rt_site_recover(const RtSite *g); /* after a crash; only with the lock */
+/* An empty temp, if dir may hold a checkpoint. */
+bool rt_site_prepare(RtSite *g, char *err, size_t err_bytes);
+void rt_site_drop(const RtSite *g);                           /* temp and what we wrote into it */
+bool rt_site_put(const RtSite *g);                            /* temp is whole: into its place */
+
+/* ---- earlier checkpoints, DIR/step-N (checkpoint_keep.c) ---- */
+void rt_keep_path(const char *dir, uint64_t step, char out[RT_PATH]);
+/* Gives what stands in dir this second name. False: it could not, errno says why. */
+bool rt_keep_last(const char *dir, uint64_t step);
+/* Removes earlier ones from step `from` on, and of the rest all but the last n. */
+void rt_keep_prune(const char *dir, uint64_t from, int n);
+int rt_keep_list(const char *dir, uint64_t **steps); /* ascending, malloc'd */
+void rt_remove_checkpoint(const char *dir);          /* our files, and dir if nothing else is in it */
+
+/* ---- the lock (checkpoint_lock.c) ---- */
+typedef struct RtLock RtLock;
+/* Beside dir, or in it where that cannot be. */
+RtLock *rt_lock_take(const char *dir, char *err, size_t err_bytes);
+void rt_lock_release(RtLock *l);
 
 #endif

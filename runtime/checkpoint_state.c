@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 #include "runtime/checkpoint_own.h"
 #include "runtime/jsonread.h"
 #include "runtime/message.h"
 
-enum { FORMAT = 1 };
+enum { FORMAT = 2 };
 
 static json_t *words(const char *const *v, int n) {
     json_t *a = json_array();
@@ -101,10 +102,24 @@ static bool same_vocabularies(const json_t *saved, const char *dir, const RtMode
     return used == 0;
 }
 
+/* ---- the checksum of the file itself ---- */
+
+/* XXH3 of the object as compact text with sorted keys, without "checksum": so indentation is free. */
+static void checksum_of(const json_t *o, char out[20]) {
+    json_t *copy = json_copy((json_t *)o);
+    json_object_del(copy, "checksum");
+    char *text = json_dumps(copy, JSON_COMPACT | JSON_SORT_KEYS);
+    json_decref(copy);
+    if (!text) abort();
+    hex(XXH3_64bits(text, strlen(text)), out);
+    free(text);
+}
+
 /* ---- writing ---- */
 
-static json_t *describe(const RtModel *m, RtTables *t, const RtState *s) {
+static json_t *describe(const RtModel *m, RtTables *t, const RtState *s, json_t *checksums) {
     json_t *o = json_object(), *updates = json_object();
+    char sum[20];
     json_object_set_new(o, "format", json_integer(FORMAT));
     json_object_set_new(o, "ctrc", json_string(m->ctrc));
     json_object_set_new(o, "model", json_string(m->name));
@@ -123,21 +138,27 @@ static json_t *describe(const RtModel *m, RtTables *t, const RtState *s) {
             json_object_set_new(updates, m->weights[i].name,
                                 json_integer((json_int_t)rt_tables_updates(t)[i]));
     json_object_set_new(o, "updates", updates);
+    json_object_set_new(o, "run", s->run ? json_incref(s->run) : json_object());
+    json_object_set_new(o, "checksums", checksums);
+    checksum_of(o, sum);
+    json_object_set_new(o, "checksum", json_string(sum));
     return o;
 }
 
-bool rt_state_write(const char *path, const RtModel *m, RtTables *t, const RtState *s, char *err,
-                    size_t err_bytes) {
-    char reason[RT_SHOWN];
-    json_t *o = describe(m, t, s);
+bool rt_state_write(const char *path, const RtModel *m, RtTables *t, const RtState *s, json_t *checksums,
+                    char *err, size_t err_bytes) {
+    char reason[RT_SHOWN], part[RT_PATH];
+    json_t *o = describe(m, t, s, checksums);
     char *text = json_dumps(o, JSON_INDENT(2));
     json_decref(o);
     if (!text) abort();
+    snprintf(part, sizeof part, "%s.part", path);
     errno = 0;
-    FILE *f = fopen(path, "w");
+    FILE *f = fopen(part, "w");
     bool ok = f && fprintf(f, "%s\n", text) > 0 && !fflush(f) && !fsync(fileno(f));
     int e = errno;
     if (f && fclose(f) && ok) ok = false, e = errno;
+    if (ok && rename(part, path)) ok = false, e = errno;
     free(text);
     if (!ok) snprintf(err, err_bytes, "cannot write %s: %s", path, rt_reason(e, reason));
     return ok;
@@ -145,35 +166,73 @@ bool rt_state_write(const char *path, const RtModel *m, RtTables *t, const RtSta
 
 /* ---- reading ---- */
 
-bool rt_state_read(const char *path, const char *dir, const RtModel *m, RtSavedState *out, char *err,
-                   size_t err_bytes) {
+/* What every reader of a checkpoint needs. */
+static bool read_keys(RtJson *j, const json_t *o, RtState *s) {
+    char sum[20];
+    rt_json_int(j, o, "seed", INT64_MIN, INT64_MAX);
+    s->step = (uint64_t)rt_json_int(j, o, "step", 0, INT64_MAX);
+    s->epoch = (uint64_t)rt_json_int(j, o, "epoch", 0, INT64_MAX);
+    s->epoch_rows = (uint64_t)rt_json_int(j, o, "epoch_rows", 0, INT64_MAX);
+    rt_json_str(j, o, "digest");
+    rt_json_str(j, o, "model");
+    rt_json_get(j, o, "vocabularies", JSON_ARRAY);
+    rt_json_get(j, o, "updates", JSON_OBJECT);
+    rt_json_get(j, o, "checksums", JSON_OBJECT);
+    s->run = rt_json_get(j, o, "run", JSON_OBJECT);
+    const char *wanted = rt_json_str(j, o, "checksum");
+    if (j->failed) return false;
+    checksum_of(o, sum);
+    if (strcmp(wanted, sum)) rt_json_fail(j, "damaged: its checksum is %s, it says %s", sum, wanted);
+    return !j->failed;
+}
+
+static RtRead check(const json_t *o, const char *path, const char *dir, const RtModel *m, RtState *s,
+                    char *err, size_t err_bytes) {
+    char detail[300] = "";
+    RtJson j = {.err = detail, .err_bytes = sizeof detail};
+    RtRead got = RT_READ_DAMAGED;
+    int64_t format = rt_json_int(&j, o, "format", 1, INT64_MAX);
+    if (!j.failed && format != FORMAT) {
+        rt_json_fail(&j, "checkpoint format %lld, this program reads %d", (long long)format, FORMAT);
+        got = RT_READ_OTHER;
+    } else if (read_keys(&j, o, s))
+        got = !m || same_vocabularies(json_object_get(o, "vocabularies"), dir, m, err, err_bytes)
+                  ? RT_READ_OK
+                  : RT_READ_OTHER;
+    rt_json_free_blocks(j.blocks);
+    if (j.failed) snprintf(err, err_bytes, "%s: %s", path, detail);
+    return got;
+}
+
+RtRead rt_state_read(const char *path, const char *dir, const RtModel *m, RtState *s, json_t **json,
+                     char *err, size_t err_bytes) {
     json_error_t e;
-    char detail[300] = "", reason[RT_SHOWN];
+    char reason[RT_SHOWN];
+    *s = (RtState){0};
+    *json = NULL;
     FILE *f = fopen(path, "r");
     if (!f) {
         snprintf(err, err_bytes, "cannot open %s: %s", path, rt_reason(errno, reason));
-        return false;
+        return RT_READ_DAMAGED;
     }
     json_t *o = json_loadf(f, 0, &e);
     fclose(f);
     if (!o) {
         snprintf(err, err_bytes, "%s:%d:%d: error: %s", path, e.line, e.column, e.text);
-        return false;
+        return RT_READ_DAMAGED;
     }
-    RtJson j = {.err = detail, .err_bytes = sizeof detail};
-    int64_t format = rt_json_int(&j, o, "format", 1, INT64_MAX);
-    if (!j.failed && format != FORMAT)
-        rt_json_fail(&j, "checkpoint format %lld, this program reads %d", (long long)format, FORMAT);
-    *out = (RtSavedState){.seed = rt_json_int(&j, o, "seed", INT64_MIN, INT64_MAX)};
-    out->s.step = (uint64_t)rt_json_int(&j, o, "step", 0, INT64_MAX);
-    out->s.epoch = (uint64_t)rt_json_int(&j, o, "epoch", 0, INT64_MAX);
-    out->s.epoch_rows = (uint64_t)rt_json_int(&j, o, "epoch_rows", 0, INT64_MAX);
-    snprintf(out->digest, sizeof out->digest, "%s", rt_json_str(&j, o, "digest"));
-    snprintf(out->model, sizeof out->model, "%s", rt_json_str(&j, o, "model"));
-    const json_t *saved = rt_json_get(&j, o, "vocabularies", JSON_ARRAY);
-    bool fits = !j.failed && same_vocabularies(saved, dir, m, err, err_bytes);
-    json_decref(o);
-    rt_json_free_blocks(j.blocks);
-    if (j.failed) snprintf(err, err_bytes, "%s: %s", path, detail);
-    return fits;
+    RtRead got = check(o, path, dir, m, s, err, err_bytes);
+    if (got == RT_READ_OK)
+        *json = o;
+    else
+        json_decref(o);
+    return got;
+}
+
+void rt_state_updates(const json_t *json, const RtModel *m, RtTables *t) {
+    const json_t *updates = json_object_get(json, "updates");
+    for (int i = 0; i < m->n_weights; i++) {
+        const json_t *n = json_object_get(updates, m->weights[i].name);
+        if (json_is_integer(n)) rt_tables_updates(t)[i] = (uint64_t)json_integer_value(n);
+    }
 }

@@ -1,11 +1,13 @@
 /* weights.safetensors: every weight under its path, its optimizer's slots as NAME/slot, tables of more than
  * 2^20 rows as the ids of their touched rows (NAME.ids) and these rows. Equal states give equal bytes. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/checkpoint_own.h"
+#include "runtime/program.h"
 #include "runtime/safetensors.h"
 
 enum { IDS = -1 }; /* RtTensor.part: 0 the weight, 1… slots */
@@ -83,20 +85,35 @@ static bool write_tensor(RtTensorWriter *out, RtTables *t, const RtTensor *x, co
 
 /* All tensors; the first weight that isn't finite ends it, since such a checkpoint is of no use and may not
  * replace an older one. */
-static bool write_all(RtTensorWriter *out, RtTables *t, const RtTensor *list, int n, const Touched *touched,
+static bool write_all(RtTensorWriter *out, RtTables *t, RtTensor *list, int n, const Touched *touched,
                       char *err, size_t err_bytes) {
     int i = 0;
-    while (i < n && write_tensor(out, t, &list[i], &touched[list[i].source])) i++;
+    for (; i < n && write_tensor(out, t, &list[i], &touched[list[i].source]); i++)
+        list[i].checksum = rt_tensors_written_checksum(out);
     if (!rt_tensors_finish(out, err, err_bytes)) return false;
     if (i < n)
         snprintf(err, err_bytes, "not saved: weight '%s' holds values that are not finite", list[i].name);
     return i == n;
 }
 
-bool rt_weights_write(const char *path, const RtModel *m, RtTables *t, char *err, size_t err_bytes) {
+static const char *hex(uint64_t v, char out[20]) {
+    snprintf(out, 20, "%016" PRIx64, v);
+    return out;
+}
+
+static json_t *checksums_of(const RtTensor *list, int n) {
+    json_t *o = json_object();
+    char sum[20];
+    for (int i = 0; i < n; i++) json_object_set_new(o, list[i].name, json_string(hex(list[i].checksum, sum)));
+    return o;
+}
+
+bool rt_weights_write(const char *path, const RtModel *m, RtTables *t, json_t **checksums, char *err,
+                      size_t err_bytes) {
     RtTensor *list = need(calloc(5 * (size_t)m->n_weights + 1, sizeof *list));
     Touched *touched = need(calloc(m->n_weights + 1, sizeof *touched));
     int n = 0;
+    rt_tables_settle(t);
     for (int i = 0; i < m->n_weights; i++) {
         bool large = rt_tables_is_large(t, i);
         if (large) touched[i].ids = rt_tables_touched_ids(t, i, &touched[i].n);
@@ -106,6 +123,7 @@ bool rt_weights_write(const char *path, const RtModel *m, RtTables *t, char *err
     const char *const metadata[] = {"format", "pt", "model", m->name, NULL};
     RtTensorWriter *out = rt_tensors_create(path, list, n, metadata, err, err_bytes);
     bool ok = out && write_all(out, t, list, n, touched, err, err_bytes);
+    *checksums = ok ? checksums_of(list, n) : NULL;
     for (int i = 0; i < n; i++) free(list[i].name);
     for (int i = 0; i < m->n_weights; i++) free(touched[i].ids);
     free(touched);
@@ -163,7 +181,19 @@ static const RtTensor *expect(const RtTensorFile *f, const RtWeight *w, int part
     return x;
 }
 
-static void read_weight(const RtTensorFile *f, const RtModel *m, RtTables *t, int i, bool slots,
+/* How many slots of a weight are to be read: none, all, or all if all are there. */
+static int slots_to_read(const RtTensorFile *f, const RtWeight *w, RtSlots slots) {
+    if (slots == RT_SLOTS_NONE) return 0;
+    bool there = true;
+    for (int part = 1; part <= w->n_slots && slots == RT_SLOTS_IF_THERE; part++) {
+        char *name = tensor_name(w, part);
+        there &= rt_tensors_find(f, name) != NULL;
+        free(name);
+    }
+    return there ? w->n_slots : 0;
+}
+
+static void read_weight(const RtTensorFile *f, const RtModel *m, RtTables *t, int i, int slots,
                         Differences *d) {
     const RtWeight *w = &m->weights[i];
     bool large = rt_tables_is_large(t, i);
@@ -177,7 +207,7 @@ static void read_weight(const RtTensorFile *f, const RtModel *m, RtTables *t, in
                    (long long)w->dim[0]);
             return;
         }
-    for (int part = 0; part <= (slots ? w->n_slots : 0); part++) {
+    for (int part = 0; part <= slots; part++) {
         const RtTensor *x = expect(f, w, part, large, (int64_t)rows, d);
         if (!x) return;
         const float *v = rt_tensors_data(f, x);
@@ -201,19 +231,65 @@ static bool belongs(const RtModel *m, const RtTables *t, const char *name) {
     return false;
 }
 
-bool rt_weights_read(const char *path, const char *dir, const RtModel *m, RtTables *t, bool slots, char *err,
-                     size_t err_bytes) {
+/* ---- damage ---- */
+
+static bool verify(const RtTensorFile *f, const char *path, const json_t *checksums, char *err,
+                   size_t err_bytes) {
+    const char *name;
+    json_t *wanted;
+    json_object_foreach((json_t *)checksums, name, wanted) {
+        char sum[20];
+        const RtTensor *x = rt_tensors_find(f, name);
+        const char *w = json_string_value(wanted);
+        if (!x)
+            snprintf(err, err_bytes, "%s: damaged: tensor '%s' is missing", path, name);
+        else if (!w || strcmp(hex(rt_tensors_checksum(f, x), sum), w))
+            snprintf(err, err_bytes, "%s: damaged: the checksum of tensor '%s' is %s, state.json has %s",
+                     path, name, sum, w ? w : "none");
+        else
+            continue;
+        return false;
+    }
+    return true;
+}
+
+bool rt_weights_whole(const char *path, const json_t *checksums, char *err, size_t err_bytes) {
     RtTensorFile *f = rt_tensors_open(path, err, err_bytes);
-    if (!f) return false;
-    Differences d = {"", 0};
-    for (int i = 0; i < m->n_weights; i++) read_weight(f, m, t, i, slots, &d);
+    bool ok = f && verify(f, path, checksums, err, err_bytes);
+    rt_tensors_close(f);
+    return ok;
+}
+
+/* ---- all of it ---- */
+
+static void read_all(const RtTensorFile *f, const char *dir, const RtModel *m, RtTables *t, RtSlots slots,
+                     Differences *d) {
+    int fresh = 0;
+    const char *first = NULL;
+    for (int i = 0; i < m->n_weights; i++) {
+        int n = slots_to_read(f, &m->weights[i], slots);
+        read_weight(f, m, t, i, n, d);
+        if (n == m->weights[i].n_slots || slots == RT_SLOTS_NONE) continue;
+        if (!fresh++) first = m->weights[i].name;
+    }
+    if (fresh && !d->n)
+        rt_warn("%s: the optimizer's values of '%s'%s are not in the checkpoint and start afresh", dir, first,
+                fresh > 1 ? " and others" : "");
     for (int i = 0; i < rt_tensors_count(f); i++)
         if (!belongs(m, t, rt_tensors_at(f, i)->name))
-            differ(&d, "'%s' is in the checkpoint, not in the model", rt_tensors_at(f, i)->name);
+            differ(d, "'%s' is in the checkpoint, not in the model", rt_tensors_at(f, i)->name);
+}
+
+RtRead rt_weights_read(const char *path, const char *dir, const json_t *checksums, const RtModel *m,
+                       RtTables *t, RtSlots slots, char *err, size_t err_bytes) {
+    Differences d = {"", 0};
+    RtTensorFile *f = rt_tensors_open(path, err, err_bytes);
+    bool whole = f && verify(f, path, checksums, err, err_bytes);
+    if (whole) read_all(f, dir, m, t, slots, &d);
     rt_tensors_close(f);
-    if (!d.n) return true;
+    if (!whole || !d.n) return whole ? RT_READ_OK : RT_READ_DAMAGED;
     char more[40] = "";
     if (d.n > TOLD) snprintf(more, sizeof more, "\n  and %d more", d.n - TOLD);
     snprintf(err, err_bytes, "%s: the checkpoint doesn't fit the model '%s'%s%s", dir, m->name, d.text, more);
-    return false;
+    return RT_READ_OTHER;
 }

@@ -5,6 +5,7 @@
 #include "runtime/message.h"
 #include "runtime/program.h"
 #include "runtime/progress.h"
+#include "runtime/stop.h"
 
 void rt_collect(const RtExec *x, int function, RtMetrics *s) {
     const RtModel *m = x->m;
@@ -24,6 +25,8 @@ static int evaluate_batches(RtExec *x, const RtArgs *a, RtReader *r, RtMetrics *
     double loss = 0;
     int got, code = RT_EXIT_OK;
     while (code == RT_EXIT_OK && (got = rt_reader_next(r, &b, err, sizeof err)) > 0) {
+        if (rt_stop_reason()) return RT_EXIT_AGAIN;
+        if (got == 2) continue;
         rt_exec_batch(x, b);
         if (!rt_exec_run(x, RT_EVAL, x->m->program->eval)) return rt_report_nan(x, RT_EVAL, r, b);
         rt_collect(x, RT_EVAL, s);
@@ -45,6 +48,7 @@ int rt_evaluate(RtExec *x, const RtArgs *a, const RtWords *paths, RtMetrics *s, 
     double start = rt_now();
     RtReaderOptions o = rt_reader_options(x->m, a, paths, RT_EVAL, x->tables);
     if (a->command == RT_CMD_TRAIN) o.bad_path = NULL; /* it holds the rows of --data */
+    o.wake = a->command == RT_CMD_TRAIN ? rt_stop_wake : NULL;
     *out = (RtEvaluation){0};
     rt_metrics_reset(s);
     rt_progress_begin(progress, "evaluation", start);

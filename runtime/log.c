@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/types.h>
+#include <unistd.h>
 #include "runtime/message.h"
 
 struct RtLog {
@@ -10,9 +12,37 @@ struct RtLog {
     int error;
 };
 
-RtLog *rt_log_open(const char *path, char *err, size_t err_bytes) {
+/* Where the first line begins that is of a later step, or isn't whole; the file's end if there is none. */
+static off_t end_of_step(FILE *f, uint64_t after) {
+    char *line = NULL;
+    size_t cap = 0;
+    off_t at = 0;
+    for (ssize_t n; (n = getline(&line, &cap, f)) > 0; at += n) {
+        json_t *o = json_loadb(line, (size_t)n, 0, NULL);
+        const json_t *step = json_object_get(o, "step");
+        bool earlier =
+            line[n - 1] == '\n' && json_is_integer(step) && (uint64_t)json_integer_value(step) <= after;
+        json_decref(o);
+        if (!earlier) break;
+    }
+    free(line);
+    return at;
+}
+
+static FILE *open_behind(const char *path, uint64_t after) {
+    FILE *f = fopen(path, "r+");
+    if (!f) return errno == ENOENT ? fopen(path, "w") : NULL;
+    off_t at = end_of_step(f, after);
+    if (!fseeko(f, at, SEEK_SET) && !ftruncate(fileno(f), at)) return f;
+    int e = errno;
+    fclose(f);
+    errno = e;
+    return NULL;
+}
+
+RtLog *rt_log_open(const char *path, uint64_t after, char *err, size_t err_bytes) {
     char reason[RT_SHOWN];
-    FILE *f = fopen(path, "w");
+    FILE *f = after ? open_behind(path, after) : fopen(path, "w");
     if (!f) {
         snprintf(err, err_bytes, "cannot write %s: %s", path, rt_reason(errno, reason));
         return NULL;

@@ -6,7 +6,7 @@
 #include "runtime/exec.h"
 #include "runtime/metrics.h"
 
-enum { RT_EXIT_OK = 0, RT_EXIT_FAILED = 1, RT_EXIT_USAGE = 2 };
+enum { RT_EXIT_OK = 0, RT_EXIT_FAILED = 1, RT_EXIT_USAGE = 2, RT_EXIT_AGAIN = 75 /* stopped and saved */ };
 
 /* main() of a generated program, but for the constant it takes. Returns the exit code. */
 int rt_main(const RtProgram *program, int argc, char **argv);
@@ -31,7 +31,7 @@ uint32_t rt_args_threads(const RtArgs *a);
 /* What the reader needs for a command's --data; the rest is the caller's to set. */
 RtReaderOptions rt_reader_options(const RtModel *m, const RtArgs *a, const RtWords *paths, int purpose,
                                   RtTables *t);
-/* An evaluation: all rows of paths once, into s (which is reset). */
+/* An evaluation: all rows of paths once, into s (which is reset). RT_EXIT_AGAIN: training was told to stop. */
 typedef struct {
     uint64_t rows, bad_rows;
     double loss, seconds, wait;

@@ -8,7 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BATCHES = 4 /* in flight: one in use, the others ahead of it */ };
+enum {
+    BATCHES = 4,        /* in flight: one in use, the others ahead of it */
+    WAKE_NS = 100000000 /* how often RtReaderOptions.wake is asked */
+};
 
 /* ---- blocks and rows ---- */
 
@@ -113,7 +116,7 @@ static bool cut_epoch(RtReader *r, RtCutter *c) {
 static void *cut_thread(void *reader) {
     RtReader *r = reader;
     RtCutter *c = rt_cutter_new(r->plan, &r->files, r->wake[0]);
-    for (uint64_t epoch = 0; (!r->o.epochs || epoch < r->o.epochs) && cut_epoch(r, c); epoch++)
+    for (uint64_t epoch = r->o.first_epoch; (!r->o.epochs || epoch < r->o.epochs) && cut_epoch(r, c); epoch++)
         if (r->o.cache) break;
     rt_cutter_free(c);
     return NULL;
@@ -213,6 +216,8 @@ RtReader *rt_reader_open(const RtModel *m, const RtReaderOptions *o, char *err, 
     RtMessage message;
     r->m = m;
     r->o = *o;
+    r->bad_rows = o->bad_before;
+    if (o->bad_before) rt_message(&r->first_bad, "%s", o->first_bad);
     if (r->o.threads < 1) r->o.threads = 1;
     if (r->o.batch < 1) r->o.batch = 1;
     r->wake[0] = r->wake[1] = -1;
@@ -278,12 +283,31 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* Until there is a batch, or the end. False: woken. With the lock held. */
+static bool wait_for_batch(RtReader *r) {
+    bool woken = false;
+    double from = now();
+    while (!r->ready && !r->ended && !woken) {
+        struct timespec until;
+        if (!r->o.wake) {
+            pthread_cond_wait(&r->batch_ready, &r->lock);
+            continue;
+        }
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += WAKE_NS;
+        if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+        pthread_cond_clockwait(&r->batch_ready, &r->lock, CLOCK_MONOTONIC, &until);
+        woken = !r->ready && !r->ended && r->o.wake();
+    }
+    r->wait_seconds += now() - from;
+    return !woken;
+}
+
 int rt_reader_next(RtReader *r, RtBatch **out, char *err, size_t err_bytes) {
     pthread_mutex_lock(&r->lock);
-    if (!r->ready && !r->ended) {
-        double from = now();
-        while (!r->ready && !r->ended) pthread_cond_wait(&r->batch_ready, &r->lock);
-        r->wait_seconds += now() - from;
+    if (!r->ready && !r->ended && !wait_for_batch(r)) {
+        pthread_mutex_unlock(&r->lock);
+        return 2;
     }
     RtBatchOwn *o = r->ready;
     int result = o ? 1 : r->failed ? -1 : 0;

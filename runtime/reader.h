@@ -22,7 +22,11 @@ typedef struct {
     const char *bad_path;    /* --bad-rows: where bad lines go, NULL: nowhere */
     int threads;             /* parsing threads, at least 1 */
     RtTables *tables;        /* may be NULL if no table is larger than 2^20 rows */
-    uint64_t skip_rows;      /* resume: rows of the first epoch that were used already (later work) */
+    /* resume: begin in this epoch (from 0), behind this many rows of it; `epochs` counts from 0 all the same */
+    uint64_t first_epoch, skip_rows;
+    uint64_t bad_before;     /* resume behind the first epoch: bad rows in it, */
+    const char *first_bad;   /* and the message about the first of them */
+    bool (*wake)(void);      /* asked now and then while rt_reader_next waits: must it return? NULL: never */
 } RtReaderOptions;
 
 typedef struct {
@@ -39,7 +43,8 @@ typedef struct {
 
 /* NULL on error; err holds the message ("data.csv: cannot open: no such file", …). */
 RtReader *rt_reader_open(const RtModel *m, const RtReaderOptions *o, char *err, size_t err_bytes);
-/* 1: *out is a batch, to be given back by rt_reader_release, in order. 0: the end. -1: error, in err. */
+/* 1: *out is a batch, to be given back by rt_reader_release, in order. 0: the end. -1: error, in err. 2: woken
+ * before there was a batch; call again to wait on. */
 int rt_reader_next(RtReader *r, RtBatch **out, char *err, size_t err_bytes);
 void rt_reader_release(RtReader *r, RtBatch *b);
 void rt_reader_close(RtReader *r);
@@ -51,5 +56,11 @@ const char *rt_reader_first_bad(const RtReader *r); /* message about the first o
 double rt_reader_progress(const RtReader *r);
 double rt_reader_wait_seconds(const RtReader *r);  /* how long rt_reader_next has waited in all */
 uint64_t rt_reader_cache_bytes(const RtReader *r);
+
+/* ---- what the data is (data_digest.c) ---- */
+/* The files that paths stand for, in order, as [{"file","bytes","digest"},…]; a pipe has null for both. The
+ * digest is XXH3 of the whole file, of files above 16 MiB of 16 pieces of 1 MiB, evenly spaced from the first byte
+ * to the last. NULL after an error, which stands in err. */
+struct json_t *rt_data_digests(const RtModel *m, const char *const *paths, int n, char *err, size_t err_bytes);
 
 #endif

@@ -124,6 +124,12 @@ static bool end_epoch(Assembly *a) {
     }
     a->progress = 1;
     if (a->n_run && !end_run(a)) return false;
+    if (a->epoch == a->r->o.first_epoch && a->r->o.skip_rows >= a->good) {
+        rt_message(&error, "the data has %llu rows, training was stopped behind row %llu",
+                   (unsigned long long)a->good, (unsigned long long)a->r->o.skip_rows);
+        fail(a, &error);
+        return false;
+    }
     if (a->n_batch && !emit(a, true)) return false;
     a->total = a->good;
     a->epoch++;
@@ -213,7 +219,11 @@ static bool repeat_epoch(Assembly *a) {
 
 void *rt_reader_assemble(void *reader) {
     RtReader *r = reader;
-    Assembly a = {.r = r, .run_rows = r->o.shuffle, .skip = r->o.skip_rows};
+    Assembly a = {.r = r,
+                  .run_rows = r->o.shuffle,
+                  .epoch = r->o.first_epoch,
+                  .skip = r->o.skip_rows,
+                  .bad = r->o.bad_before};
     a.batch = rt_reader_alloc(r->o.batch, sizeof *a.batch);
     bool more = true;
     while (more && (!r->o.epochs || a.epoch < r->o.epochs))

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 #include "runtime/message.h"
 
 static void *need(void *p) {
@@ -39,6 +40,7 @@ struct RtTensorWriter {
     FILE *f;
     char *path;
     int error; /* errno of the first failure */
+    XXH3_state_t *sum;
 };
 
 static uint64_t element_bytes(const RtTensor *t) { return t->i64 ? 8 : 4; }
@@ -89,22 +91,31 @@ RtTensorWriter *rt_tensors_create(const char *path, RtTensor *list, int n, const
     }
     setvbuf(f, NULL, _IOFBF, 1 << 20);
     RtTensorWriter *w = need(malloc(sizeof *w));
-    *w = (RtTensorWriter){f, need(strdup(path)), 0};
+    *w = (RtTensorWriter){f, need(strdup(path)), 0, need(XXH3_createState())};
     char *text = header_text(list, n, metadata);
     uint64_t length = strlen(text), padded = (length + 7) / 8 * 8; /* spaces, so that the data is aligned */
+    XXH3_64bits_reset(w->sum);
     uint8_t head[8];
     for (int i = 0; i < 8; i++) head[i] = (uint8_t)(padded >> 8 * i);
     rt_tensors_write(w, head, 8);
     rt_tensors_write(w, text, length);
     rt_tensors_write(w, "       ", padded - length);
     free(text);
+    XXH3_64bits_reset(w->sum);
     return w;
 }
 
 bool rt_tensors_write(RtTensorWriter *w, const void *data, uint64_t bytes) {
+    XXH3_64bits_update(w->sum, data, bytes);
     errno = 0;
     if (!w->error && fwrite(data, 1, bytes, w->f) != bytes) w->error = errno ? errno : EIO;
     return !w->error;
+}
+
+uint64_t rt_tensors_written_checksum(RtTensorWriter *w) {
+    uint64_t h = XXH3_64bits_digest(w->sum);
+    XXH3_64bits_reset(w->sum);
+    return h;
 }
 
 bool rt_tensors_finish(RtTensorWriter *w, char *err, size_t err_bytes) {
@@ -113,6 +124,7 @@ bool rt_tensors_finish(RtTensorWriter *w, char *err, size_t err_bytes) {
     if (fclose(w->f) && !w->error) w->error = errno;
     int e = w->error;
     if (e) snprintf(err, err_bytes, "cannot write %s: %s", w->path, rt_reason(e, reason));
+    XXH3_freeState(w->sum);
     free(w->path);
     free(w);
     return !e;
@@ -221,3 +233,6 @@ const RtTensor *rt_tensors_find(const RtTensorFile *f, const char *name) {
     return f->n ? bsearch(&key, f->list, f->n, sizeof key, by_name) : NULL;
 }
 const void *rt_tensors_data(const RtTensorFile *f, const RtTensor *t) { return f->data + t->offset; }
+uint64_t rt_tensors_checksum(const RtTensorFile *f, const RtTensor *t) {
+    return XXH3_64bits(rt_tensors_data(f, t), t->bytes);
+}

@@ -16,6 +16,7 @@ typedef struct {
     uint64_t bytes, offset; /* offset: from the start of the data */
     int source;             /* the writer's: which thing this is */
     int part;
+    uint64_t checksum; /* of its data, once it is written: XXH3 with seed 0 */
 } RtTensor;
 
 /* ---- writing ---- */
@@ -25,6 +26,8 @@ typedef struct RtTensorWriter RtTensorWriter;
 RtTensorWriter *rt_tensors_create(const char *path, RtTensor *list, int n, const char *const *metadata,
                                   char *err, size_t err_bytes);
 bool rt_tensors_write(RtTensorWriter *w, const void *data, uint64_t bytes); /* false: told by finish */
+/* XXH3 of what was written since the last call, or since the header. */
+uint64_t rt_tensors_written_checksum(RtTensorWriter *w);
 /* Flushes to the disk and closes. False: something failed, err says what; the file is then useless. */
 bool rt_tensors_finish(RtTensorWriter *w, char *err, size_t err_bytes);
 
@@ -35,6 +38,7 @@ int rt_tensors_count(const RtTensorFile *f);
 const RtTensor *rt_tensors_at(const RtTensorFile *f, int i);              /* in order of name */
 const RtTensor *rt_tensors_find(const RtTensorFile *f, const char *name); /* NULL if there is none */
 const void *rt_tensors_data(const RtTensorFile *f, const RtTensor *t);
+uint64_t rt_tensors_checksum(const RtTensorFile *f, const RtTensor *t);
 void rt_tensors_close(RtTensorFile *f);
 
 /* "[3,4]" into out. */

@@ -222,12 +222,26 @@ void rt_tables_put_row(RtTables *t, int weight, uint32_t id, int part, const flo
     memcpy(row, values, s->width * sizeof(float));
 }
 
+void rt_tables_settle(RtTables *t) {
+    for (int i = 0; i < t->m->n_weights; i++) {
+        RtStore *s = &t->store[i];
+        if (s->w->sparse || !s->last || s->opt->kind != RT_ADAGRAD_DECAY) continue;
+        for (uint64_t r = 0; r < s->rows; r++) {
+            if (!s->last[r] || s->last[r] >= t->done) continue; /* never updated: at its start */
+            adagrad_missed(s, s->last[r], t->done, s->width, t->slots[3 * i] + r * s->width);
+            s->last[r] = t->done;
+        }
+    }
+}
+
 void rt_tables_loaded(RtTables *t, uint64_t step) {
     t->done = step;
     for (int i = 0; i < t->m->n_weights; i++) {
         RtStore *s = &t->store[i];
         uint64_t rows = s->direct ? s->rows : s->met;
+        bool all = !s->w->sparse && s->rows <= RT_DIRECT_ROWS; /* read as one piece, not by row */
+        t->updates[i] = step;
         for (uint64_t r = 0; s->last && r < rows; r++)
-            if (s->state[r]) s->last[r] = step;
+            if (all || s->state[r]) s->last[r] = step;
     }
 }

@@ -48,7 +48,10 @@ uint32_t *rt_tables_touched_ids(const RtTables *t, int weight, uint64_t *n);
 void rt_tables_get_row(RtTables *t, int weight, uint32_t id, int part, float *out);
 /* Stores a row read from a checkpoint: it counts as touched. Of each row, part 0 first. */
 void rt_tables_put_row(RtTables *t, int weight, uint32_t id, int part, const float *values);
-void rt_tables_loaded(RtTables *t, uint64_t step); /* after all rows are put */
+void rt_tables_loaded(RtTables *t, uint64_t step); /* after all rows are put; as many updates as steps */
+/* Before dense arrays are read: what rows of theirs have missed is done. Changes no bit of what comes after.
+ */
+void rt_tables_settle(RtTables *t);
 uint64_t rt_tables_seed(const RtTables *t);
 
 #endif

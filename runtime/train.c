@@ -1,222 +1,106 @@
 /* The training loop. Everything that costs time stands in the step or in the reader; here batches are handed
- * from one to the other, and numbers are collected between steps. */
+ * from one to the other, and between steps it is seen to what signals and limits ask for. */
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "runtime/checkpoint.h"
-#include "runtime/log.h"
 #include "runtime/message.h"
-#include "runtime/program.h"
-#include "runtime/progress.h"
+#include "runtime/stop.h"
+#include "runtime/train.h"
 
-typedef struct {
-    uint64_t rows, steps;
-    double loss;             /* sum over rows */
-    double start, evaluated; /* evaluated: seconds of evaluation since start, not counted as training */
-} Part;
+/* ---- saving ---- */
 
-typedef struct {
-    const RtModel *m;
-    const RtArgs *a;
-    RtTables *tables;
-    RtExec *x;
-    RtReader *reader; /* NULL with --steps 0 */
-    RtMetrics *metrics;
-    RtLog *log;
-    RtProgress progress;
-    int64_t epochs, steps, log_every; /* steps -1: no limit */
-    char what[64];                    /* of the progress line */
-    Part run, epoch, logged;          /* since the beginning, of the epoch, since the last line of the log */
-    uint64_t epoch_number;            /* from 0 */
-    bool in_epoch;                    /* rows were used that no entry of `epochs` holds yet */
-    json_t *entries, *last; /* entries of "epochs"; metrics of the last one, with eval_rows and eval_loss */
-} Train;
-
-static double mean_loss(const Part *p) { return p->rows ? p->loss / (double)p->rows : NAN; }
-static double seconds(const Part *p) { return rt_now() - p->start - p->evaluated; }
-
-static void begin_epoch(Train *t) {
-    t->epoch = (Part){.start = rt_now()};
-    t->in_epoch = false;
-    rt_metrics_reset(t->metrics);
-    if (t->epochs)
-        snprintf(t->what, sizeof t->what, "epoch %llu/%lld", (unsigned long long)t->epoch_number + 1,
-                 (long long)t->epochs);
+/* While training goes on: a disk that is full now may not be so at the end, so the work isn't thrown away. */
+static void save_midway(RtTrain *t) {
+    char err[RT_MESSAGE] = "";
+    bool was = t->saved;
+    if (rt_train_save(t, err, sizeof err)) return;
+    if (was)
+        rt_warn("%s; training goes on, the checkpoint of step %llu stays", err,
+                (unsigned long long)t->saved_step);
     else
-        snprintf(t->what, sizeof t->what, "epoch %llu", (unsigned long long)t->epoch_number + 1);
-    rt_progress_begin(&t->progress, t->what, t->epoch.start);
+        rt_warn("%s; training goes on without a checkpoint", err);
 }
 
-/* ---- after each step ---- */
-
-static void add(Part *p, const RtExec *x) {
-    p->rows += x->step.rows;
-    p->steps++;
-    p->loss += (double)x->loss * x->step.rows;
+static int save(RtTrain *t) {
+    char err[RT_MESSAGE] = "";
+    if (rt_train_save(t, err, sizeof err)) return RT_EXIT_OK;
+    return rt_fail(RT_EXIT_FAILED, "%s", err);
 }
 
-static void log_step(Train *t) {
-    if (!t->log || t->run.steps % (uint64_t)t->log_every) return;
-    json_t *o = json_object();
-    double s = seconds(&t->logged);
-    json_object_set_new(o, "step", json_integer((json_int_t)t->run.steps));
-    json_object_set_new(o, "epoch", json_integer((json_int_t)t->epoch_number + 1));
-    json_object_set_new(o, "rows", json_integer((json_int_t)t->run.rows));
-    json_object_set_new(o, "loss", rt_real(mean_loss(&t->logged)));
-    json_object_set_new(o, "samples_per_s", rt_real((double)t->logged.rows / s));
-    json_object_set_new(o, "seconds", json_real(rt_now() - t->run.start));
-    rt_log_write(t->log, o);
-    t->logged = (Part){.start = rt_now()};
-}
-
-static void show_progress(Train *t) {
-    if (!t->progress.on) return;
-    double share = rt_reader_progress(t->reader),
-           more = t->epochs ? (double)t->epochs - 1 - (double)t->epoch_number : 0;
-    if (t->steps > 0) { /* whichever ends first */
-        double part = (double)t->epoch.steps / (double)((uint64_t)t->steps - (t->run.steps - t->epoch.steps));
-        if (share < 0 || part * (1 + more) > share) share = part, more = 0;
-    }
-    rt_progress_show(&t->progress, rt_now(), t->epoch.rows, mean_loss(&t->epoch), share, more);
-}
-
-/* ---- after each epoch ---- */
-
-static int evaluate(Train *t, json_t *entry) {
-    RtEvaluation e;
-    int code = rt_evaluate(t->x, t->a, &t->a->eval_data, t->metrics, &t->progress, &e);
-    t->run.evaluated += e.seconds;
-    t->logged.evaluated += e.seconds;
+static int stop(RtTrain *t) {
+    int code = save(t);
     if (code != RT_EXIT_OK) return code;
-    json_object_set_new(entry, "eval_rows", json_integer((json_int_t)e.rows));
-    json_object_set_new(entry, "eval_loss", rt_real(e.loss));
-    return code;
+    fprintf(stderr, "stopped by %s after step %llu, saved to %s; --resume goes on\n", rt_stop_reason(),
+            (unsigned long long)t->x->step.step, t->a->save);
+    return RT_EXIT_AGAIN;
 }
 
-static void log_epoch(Train *t, const json_t *entry) {
-    if (!t->log) return;
-    json_t *o = json_object();
-    json_object_set_new(o, "step", json_integer((json_int_t)t->run.steps));
-    json_object_set_new(o, "epoch_end", json_integer((json_int_t)t->epoch_number + 1));
-    json_object_update(o, (json_t *)entry);
-    rt_log_write(t->log, o);
-}
-
-static int end_epoch(Train *t) {
-    json_t *entry = json_object();
-    double s = seconds(&t->epoch);
-    json_object_set_new(entry, "rows", json_integer((json_int_t)t->epoch.rows));
-    json_object_set_new(entry, "loss", rt_real(mean_loss(&t->epoch)));
-    json_object_set_new(entry, "seconds", json_real(s));
-    json_object_set_new(entry, "samples_per_s", rt_real((double)t->epoch.rows / s));
-    json_array_append_new(t->entries, entry);
-    json_decref(t->last);
-    t->last = json_object();
-    int code = t->a->eval_data.n ? evaluate(t, t->last) : RT_EXIT_OK;
-    if (code != RT_EXIT_OK) return code;
-    rt_report_metrics(t->m, t->metrics, t->last, true);
-    json_object_update(entry, t->last);
-    log_epoch(t, entry);
-    rt_progress_clear();
-    if (!t->a->json && t->epochs != 1) {
-        printf("epoch %llu: %llu rows in %.1f s, loss %.6f", (unsigned long long)t->epoch_number + 1,
-               (unsigned long long)t->epoch.rows, s, mean_loss(&t->epoch));
-        rt_print_metrics(t->m, t->last, false, stdout);
-        printf("\n");
-        fflush(stdout);
-    }
-    t->in_epoch = false;
-    return code;
+/* What signals and the clock ask for, between two steps. */
+static int heed(RtTrain *t) {
+    if (rt_stop_reason()) return RT_EXIT_AGAIN;
+    if (!rt_stop_save_asked()) return RT_EXIT_OK;
+    if (t->saver)
+        save_midway(t);
+    else
+        rt_warn("SIGUSR1 asks to save, but there is no --save");
+    return RT_EXIT_OK;
 }
 
 /* ---- the loop ---- */
 
-static int step(Train *t, const RtBatch *b) {
+static bool done(const RtTrain *t) {
+    return (t->steps >= 0 && t->run.steps >= (uint64_t)t->steps) ||
+           (t->epochs && t->epoch_number >= (uint64_t)t->epochs);
+}
+
+static int end_epoch(RtTrain *t) {
+    t->ended = true;
+    int code = rt_train_end_epoch(t);
+    if (code != RT_EXIT_OK) return code;
+    t->ended = false;
+    t->epoch_number++;
+    rt_train_begin_epoch(t);
+    return code;
+}
+
+static int step(RtTrain *t, const RtBatch *b) {
     rt_exec_batch(t->x, b);
     if (!rt_exec_run(t->x, RT_TRAIN, t->m->program->train))
         return rt_report_nan(t->x, RT_TRAIN, t->reader, b);
     if (!t->a->eval_data.n) rt_collect(t->x, RT_TRAIN, t->metrics);
-    add(&t->run, t->x);
-    add(&t->epoch, t->x);
-    add(&t->logged, t->x);
-    t->in_epoch = true;
-    log_step(t);
-    show_progress(t);
+    rt_train_count(t);
     return RT_EXIT_OK;
 }
 
-static int loop(Train *t) {
-    char err[RT_MESSAGE] = "";
-    int code = RT_EXIT_OK;
-    while (code == RT_EXIT_OK && (t->steps < 0 || t->run.steps < (uint64_t)t->steps)) {
-        RtBatch *b;
-        int got = rt_reader_next(t->reader, &b, err, sizeof err);
-        if (got < 0) return rt_fail(RT_EXIT_FAILED, "%s", err);
-        if (got == 0) break;
-        bool last = b->last_of_epoch;
-        code = step(t, b);
-        rt_reader_release(t->reader, b);
-        if (code == RT_EXIT_OK) code = rt_too_many_bad_rows(t->reader, t->a);
-        if (code != RT_EXIT_OK || !last) continue;
-        code = end_epoch(t);
-        t->epoch_number++;
-        begin_epoch(t);
-    }
-    if (code == RT_EXIT_OK && !t->run.rows && t->steps)
-        return rt_fail(RT_EXIT_FAILED, "the data has no rows");
-    if (code == RT_EXIT_OK && (t->in_epoch || (t->steps == 0 && t->a->eval_data.n))) code = end_epoch(t);
+static int use(RtTrain *t, RtBatch *b) {
+    bool last = b->last_of_epoch;
+    int code = step(t, b);
+    rt_reader_release(t->reader, b);
+    if (code == RT_EXIT_OK) code = rt_too_many_bad_rows(t->reader, t->a);
+    if (code == RT_EXIT_OK && last) code = end_epoch(t);
+    bool due = t->a->save_every > 0 && t->run.steps % (uint64_t)t->a->save_every == 0;
+    if (code == RT_EXIT_OK && due && !done(t)) save_midway(t);
     return code;
 }
 
-static int save(Train *t) {
+static int loop(RtTrain *t) {
     char err[RT_MESSAGE] = "";
-    RtState s = {.step = t->x->step.step, .epoch = t->epoch_number, .epoch_rows = t->epoch.rows};
-    if (rt_checkpoint_save(t->a->save, t->m, t->tables, &s, err, sizeof err)) return RT_EXIT_OK;
-    return rt_fail(RT_EXIT_FAILED, "%s", err);
-}
-
-/* ---- results ---- */
-
-static json_t *memory(const Train *t) { /* bytes */
-    json_int_t cache = t->reader ? (json_int_t)rt_reader_cache_bytes(t->reader) : 0;
-    return json_pack("{s:I,s:I,s:I}", "weights", (json_int_t)rt_tables_bytes(t->tables), "step",
-                     (json_int_t)rt_exec_bytes(t->x), "cache", cache);
-}
-
-static int print(Train *t, double total) {
-    const json_t *entry = json_array_get(t->entries, json_array_size(t->entries) - 1);
-    const json_t *loss = json_object_get(entry, "loss");
-    json_t *o = json_object();
-    double wait = t->reader ? rt_reader_wait_seconds(t->reader) : 0;
-    uint64_t bad = t->reader ? rt_reader_bad_rows(t->reader) : 0;
-    if (t->reader) rt_warn_bad_rows(t->reader, t->a->bad_rows);
-    json_object_set_new(o, "model", json_string(t->m->name));
-    json_object_set_new(o, "rows", json_integer((json_int_t)t->run.rows));
-    json_object_set_new(o, "steps", json_integer((json_int_t)t->run.steps));
-    json_object_set_new(o, "loss", loss ? json_incref((json_t *)loss) : json_null());
-    if (t->last) json_object_update(o, t->last);
-    json_object_set_new(o, "samples_per_s", rt_real(t->run.rows ? (double)t->run.rows / total : NAN));
-    json_object_set_new(o, "seconds", json_real(total));
-    json_object_set_new(o, "read_s", json_real(wait));
-    json_object_set_new(o, "compute_s", json_real(t->x->run_seconds));
-    json_object_set_new(o, "bad_rows", json_integer((json_int_t)bad));
-    json_object_set_new(o, "memory", memory(t));
-    json_object_set_new(o, "epochs", json_incref(t->entries));
-    if (t->a->json) return rt_print_json(o);
-    printf("%s: %llu rows, %llu steps in %.1f s", t->m->name, (unsigned long long)t->run.rows,
-           (unsigned long long)t->run.steps, total);
-    if (t->run.rows) printf(" (%.0f rows/s)", (double)t->run.rows / total);
-    printf("\n");
-    if (json_is_real(loss)) printf("%-20s %.6f\n", "loss", json_real_value(loss));
-    if (json_is_real(json_object_get(t->last, "eval_loss")))
-        printf("%-20s %.6f\n", "loss (evaluation)", json_real_value(json_object_get(t->last, "eval_loss")));
-    if (t->last) rt_print_metrics(t->m, o, true, stdout);
-    if (t->a->save) printf("%-20s %s\n", "saved to", t->a->save);
-    json_decref(o);
-    return rt_flush_stdout();
+    int code = t->ended ? end_epoch(t) : RT_EXIT_OK;
+    while (code == RT_EXIT_OK && !done(t)) {
+        RtBatch *b;
+        if ((code = heed(t)) != RT_EXIT_OK) return code;
+        int got = rt_reader_next(t->reader, &b, err, sizeof err);
+        if (got < 0) return rt_fail(RT_EXIT_FAILED, "%s", err);
+        if (got == 0) break;
+        if (got == 1) code = use(t, b);
+    }
+    if (code == RT_EXIT_OK && !t->run.rows && t->steps)
+        return rt_fail(RT_EXIT_FAILED, "the data has no rows");
+    if (code == RT_EXIT_OK && (t->in_epoch || (t->steps == 0 && t->a->eval_data.n)))
+        code = rt_train_end_epoch(t);
+    return code;
 }
 
 /* ---- setting up ---- */
@@ -258,57 +142,74 @@ static int find_eval_data(const RtWords *files) {
     return RT_EXIT_OK;
 }
 
-static int open_all(Train *t) {
+static int open_reader(RtTrain *t) {
     char err[RT_MESSAGE] = "";
-    const RtModel *m = t->m;
-    const RtArgs *a = t->a;
-    int code = find_eval_data(&a->eval_data);
-    if (code != RT_EXIT_OK) return code;
-    if (a->save && !rt_checkpoint_probe(a->save, err, sizeof err)) return rt_fail(RT_EXIT_FAILED, "%s", err);
-    if (a->log && !(t->log = rt_log_open(a->log, err, sizeof err))) return rt_fail(RT_EXIT_FAILED, "%s", err);
-    uint64_t seed = (uint64_t)(a->seed_given ? a->seed : m->seed);
-    if (!(t->tables = rt_tables_new(m, seed, err, sizeof err))) return rt_fail(RT_EXIT_FAILED, "%s", err);
-    if (!(t->x = rt_exec_new(m, t->tables, rt_args_threads(a), err, sizeof err)))
-        return rt_fail(RT_EXIT_FAILED, "%s", err);
-    t->metrics = rt_metrics_new(m);
-    t->entries = json_array();
-    rt_progress_init(&t->progress, a->progress);
-    if (t->steps == 0) return RT_EXIT_OK;
-    RtReaderOptions o = rt_reader_options(m, a, &a->data, RT_TRAIN, t->tables);
-    o.shuffle = a->no_shuffle ? 0 : (uint64_t)m->shuffle;
-    o.seed = seed;
+    RtReaderOptions o = rt_reader_options(t->m, t->a, &t->a->data, RT_TRAIN, t->tables);
+    o.shuffle = t->shuffle;
+    o.seed = t->seed;
     o.epochs = (uint64_t)t->epochs;
-    o.cache = a->cache;
-    if (!(t->reader = rt_reader_open(m, &o, err, sizeof err))) return rt_fail(RT_EXIT_FAILED, "%s", err);
+    o.cache = t->a->cache;
+    o.first_epoch = t->epoch_number + t->ended;
+    o.skip_rows = t->ended ? 0 : t->epoch.rows;
+    o.wake = rt_stop_wake;
+    if (o.first_epoch) { /* bad rows are those of the first epoch: their file is written, they are counted */
+        o.bad_path = NULL;
+        o.bad_before = t->bad_before;
+        o.first_bad = t->first_bad;
+    }
+    if (!(t->reader = rt_reader_open(t->m, &o, err, sizeof err))) return rt_fail(RT_EXIT_FAILED, "%s", err);
     return RT_EXIT_OK;
 }
 
-static int run(Train *t) {
+static int open_all(RtTrain *t) {
+    char err[RT_MESSAGE] = "";
+    const RtArgs *a = t->a;
+    int code = find_eval_data(&a->eval_data);
+    if (code != RT_EXIT_OK) return code;
+    if (a->save && !(t->saver = rt_saver_open(a->save, a->keep > 0 ? (int)a->keep : 2, err, sizeof err)))
+        return rt_fail(RT_EXIT_FAILED, "%s", err);
+    rt_progress_init(&t->progress, a->progress);
+    if ((code = rt_train_start(t)) != RT_EXIT_OK) return code;
+    if (a->log && !(t->log = rt_log_open(a->log, t->run.steps, err, sizeof err)))
+        return rt_fail(RT_EXIT_FAILED, "%s", err);
+    if (!(t->x = rt_exec_new(t->m, t->tables, rt_args_threads(a), err, sizeof err)))
+        return rt_fail(RT_EXIT_FAILED, "%s", err);
+    t->x->step.step = t->run.steps;
+    t->metrics = rt_metrics_new(t->m);
+    rt_train_name_epoch(t);
+    return done(t) ? RT_EXIT_OK : open_reader(t);
+}
+
+static int run(RtTrain *t) {
+    rt_stop_watch(t->a->save, t->a->stop_after);
     int code = open_all(t);
     if (code != RT_EXIT_OK) return code;
-    t->run.start = t->logged.start = rt_now();
-    begin_epoch(t);
     code = loop(t);
-    double total = seconds(&t->run);
     rt_progress_clear();
+    if (code == RT_EXIT_AGAIN) return stop(t);
     if (code == RT_EXIT_OK && t->a->save) code = save(t);
-    if (code == RT_EXIT_OK) code = print(t, total);
+    if (code == RT_EXIT_OK) code = rt_train_print(t);
     return code;
 }
 
 int rt_train(const RtModel *m, const RtArgs *a) {
     char err[RT_MESSAGE] = "";
-    Train t = {.m = m, .a = a};
+    RtTrain t = {.m = m, .a = a};
     t.epochs = a->epochs >= 0 ? a->epochs : m->epochs;
     t.steps = a->steps >= 0 ? a->steps : m->steps > 0 ? m->steps : -1;
     t.log_every = a->log_every > 0 ? a->log_every : 100;
+    t.shuffle = a->no_shuffle ? 0 : (uint64_t)m->shuffle;
     int code = check_usage(m, a, t.epochs);
     if (code == RT_EXIT_OK) code = run(&t);
     if (t.reader) rt_reader_close(t.reader);
     if (!rt_log_close(t.log, err, sizeof err) && code == RT_EXIT_OK)
         code = rt_fail(RT_EXIT_FAILED, "%s", err);
+    rt_saver_close(t.saver);
+    rt_stop_unwatch();
     json_decref(t.entries);
     json_decref(t.last);
+    json_decref(t.data);
+    free(t.first_bad);
     rt_metrics_free(t.metrics);
     rt_exec_free(t.x);
     rt_tables_free(t.tables);

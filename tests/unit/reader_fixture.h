@@ -72,7 +72,7 @@ static inline int occurrences(const char *in, const char *of) {
 
 static inline char *description(const Describe *d) {
     static const char format[] =
-        "{'abi':1,'ctrc':'0.1.0','model':'m','source':'m.ctr','digest':'00','march':'x86-64-v3','batch':4,"
+        "{'abi':2,'ctrc':'0.1.0','model':'m','source':'m.ctr','digest':'00','march':'x86-64-v3','batch':4,"
         "'epochs':1,'steps':0,'shuffle':0,'seed':1,'params':{},'passes':[],'changes':[],"
         "'input':{'format':'csv','separator':',','quote':'\\\"','header':false,'trim':true,'missing':[],'"
         "beside':null%s},"

@@ -18,7 +18,7 @@ enum { FIX_BIAS, FIX_USERS, FIX_W };
 
 /* %s: rows of the table, twice */
 static const char fix_format[] =
-    "{\"abi\":1,\"ctrc\":\"0.1.0\",\"model\":\"logit\",\"source\":\"logit.ctr\",\"digest\":\"00112233aabbccdd\","
+    "{\"abi\":2,\"ctrc\":\"0.1.0\",\"model\":\"logit\",\"source\":\"logit.ctr\",\"digest\":\"00112233aabbccdd\","
     "\"march\":\"x86-64-v3\",\"batch\":64,\"epochs\":2,\"steps\":0,\"shuffle\":0,\"seed\":7,"
     "\"params\":{\"lr\":0.1,\"logs\":\".\"},\"passes\":[\"simplify\"],\"changes\":[],"
     "\"input\":{\"format\":\"csv\",\"separator\":\",\",\"quote\":\"\\\"\",\"header\":true,\"trim\":true,\"missing\":[\"?\"],\"beside\":null},"

@@ -74,7 +74,10 @@ static void test_round_trip(void **state) {
         RtTables *t = rt_checkpoint_open(m, "ckpt", err, sizeof err);
         assert_string_equal(err, "");
         assert_non_null(t);
-        assert_true(rt_checkpoint_save("again", m, t, &(RtState){.step = 32, .epoch = 1}, err, sizeof err));
+        RtSaver *saver = rt_saver_open("again", 2, err, sizeof err);
+        assert_non_null(saver);
+        assert_true(rt_saver_save(saver, m, t, &(RtState){.step = 32, .epoch = 1}, err, sizeof err));
+        rt_saver_close(saver);
         RtTensorFile *a = rt_tensors_open("ckpt/weights.safetensors", err, sizeof err);
         RtTensorFile *b = rt_tensors_open("again/weights.safetensors", err, sizeof err);
         assert_int_equal(rt_tensors_count(a), rt_tensors_count(b));
@@ -84,7 +87,12 @@ static void test_round_trip(void **state) {
             if (!strchr(x->name, '/'))
                 assert_memory_equal(rt_tensors_data(a, x), rt_tensors_data(b, y), x->bytes);
         }
-        assert_true(run_same_files("ckpt/state.json", "again/state.json"));
+        json_t *s = json_load_file("ckpt/state.json", 0, NULL), *again = json_load_file("again/state.json", 0, NULL);
+        static const char *const alike[] = {"format", "model", "digest", "passes", "seed", "step", "epoch", "updates"};
+        for (size_t i = 0; i < sizeof alike / sizeof *alike; i++)
+            assert_true(json_equal(json_object_get(s, alike[i]), json_object_get(again, alike[i])));
+        json_decref(s);
+        json_decref(again);
         rt_tensors_close(a);
         rt_tensors_close(b);
         rt_tables_free(t);
@@ -208,8 +216,8 @@ static void test_broken_files(void **state) {
         {"echo '{' > ckpt/state.json",
          "ckpt/state.json:2:0: error: string or '}' expected near end of file\n"},
         {"echo '{}' > ckpt/state.json", "error: ckpt/state.json: missing key 'format'\n"},
-        {"sed -i 's/\"format\": 1/\"format\": 2/' ckpt/state.json",
-         "error: ckpt/state.json: checkpoint format 2, this program reads 1\n"},
+        {"sed -i 's/\"format\": 2/\"format\": 3/' ckpt/state.json",
+         "error: ckpt/state.json: checkpoint format 3, this program reads 2\n"},
         {"sed -i /seed/d ckpt/state.json", "error: ckpt/state.json: missing key 'seed'\n"},
         {": > ckpt/weights.safetensors",
          "error: ckpt/weights.safetensors: not a safetensors file, or cut short\n"},

@@ -42,7 +42,7 @@ static void test_fields(void **state) {
 static const struct {
     const char *from, *to, *message;
 } mistakes[] = {
-    {"\"abi\":1", "\"abi\":9", "model description: made for runtime interface 9, this runtime has 1"},
+    {"\"abi\":2", "\"abi\":9", "model description: made for runtime interface 9, this runtime has 2"},
     {"\"batch\":64,", "", "model description: missing key 'batch'"},
     {"\"batch\":64", "\"batch\":0", "model description: key 'batch': 0 is not within 1 ... 2147483647"},
     {"\"model\":\"logit\"", "\"model\":3",

@@ -83,7 +83,7 @@ static void test_steps(void **state) {
     assert_int_equal(at(s, "epoch", NULL), 1);
     assert_int_equal(at(s, "epoch_rows", NULL), 512);
     assert_int_equal(at(s, "seed", NULL), 7);
-    assert_int_equal(at(s, "format", NULL), 1);
+    assert_int_equal(at(s, "format", NULL), 2);
     assert_string_equal(json_string_value(json_object_get(s, "digest")), "00112233aabbccdd");
     json_decref(s);
 }

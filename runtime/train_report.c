@@ -1,0 +1,161 @@
+/* What a training says: progress line, log, entries of epochs, the summary at the end. */
+#include <math.h>
+#include <stdio.h>
+#include "runtime/train.h"
+
+static double mean_loss(const RtTrainPart *p) { return p->rows ? p->loss / (double)p->rows : NAN; }
+double rt_train_seconds(const RtTrainPart *p) { return rt_now() - p->start - p->evaluated; }
+
+void rt_train_name_epoch(RtTrain *t) {
+    if (t->epochs)
+        snprintf(t->what, sizeof t->what, "epoch %llu/%lld", (unsigned long long)t->epoch_number + 1,
+                 (long long)t->epochs);
+    else
+        snprintf(t->what, sizeof t->what, "epoch %llu", (unsigned long long)t->epoch_number + 1);
+    rt_progress_begin(&t->progress, t->what, t->epoch.start);
+}
+
+void rt_train_begin_epoch(RtTrain *t) {
+    t->epoch = (RtTrainPart){.start = rt_now()};
+    t->in_epoch = false;
+    rt_metrics_reset(t->metrics);
+    rt_train_name_epoch(t);
+}
+
+/* ---- after each step ---- */
+
+static void add(RtTrainPart *p, const RtExec *x) {
+    p->rows += x->step.rows;
+    p->steps++;
+    p->loss += (double)x->loss * x->step.rows;
+}
+
+static void log_step(RtTrain *t) {
+    if (!t->log || t->run.steps % (uint64_t)t->log_every) return;
+    json_t *o = json_object();
+    double s = rt_train_seconds(&t->logged);
+    json_object_set_new(o, "step", json_integer((json_int_t)t->run.steps));
+    json_object_set_new(o, "epoch", json_integer((json_int_t)t->epoch_number + 1));
+    json_object_set_new(o, "rows", json_integer((json_int_t)t->run.rows));
+    json_object_set_new(o, "loss", rt_real(mean_loss(&t->logged)));
+    json_object_set_new(o, "samples_per_s", rt_real((double)t->logged.rows / s));
+    json_object_set_new(o, "seconds", json_real(rt_now() - t->run.start));
+    rt_log_write(t->log, o);
+    t->logged = (RtTrainPart){.start = rt_now()};
+}
+
+static void show_progress(RtTrain *t) {
+    if (!t->progress.on) return;
+    double share = rt_reader_progress(t->reader),
+           more = t->epochs ? (double)t->epochs - 1 - (double)t->epoch_number : 0;
+    if (t->steps > 0) { /* whichever ends first */
+        double part = (double)t->epoch.steps / (double)((uint64_t)t->steps - (t->run.steps - t->epoch.steps));
+        if (share < 0 || part * (1 + more) > share) share = part, more = 0;
+    }
+    rt_progress_show(&t->progress, rt_now(), t->epoch.rows, mean_loss(&t->epoch), share, more);
+}
+
+void rt_train_count(RtTrain *t) {
+    add(&t->run, t->x);
+    add(&t->epoch, t->x);
+    add(&t->logged, t->x);
+    t->in_epoch = true;
+    log_step(t);
+    show_progress(t);
+}
+
+/* ---- after each epoch ---- */
+
+static int evaluate(RtTrain *t, json_t *entry) {
+    RtEvaluation e;
+    int code = rt_evaluate(t->x, t->a, &t->a->eval_data, t->metrics, &t->progress, &e);
+    t->run.evaluated += e.seconds;
+    t->logged.evaluated += e.seconds;
+    if (code != RT_EXIT_OK) return code;
+    json_object_set_new(entry, "eval_rows", json_integer((json_int_t)e.rows));
+    json_object_set_new(entry, "eval_loss", rt_real(e.loss));
+    return code;
+}
+
+static void log_epoch(RtTrain *t, const json_t *entry) {
+    if (!t->log) return;
+    json_t *o = json_object();
+    json_object_set_new(o, "step", json_integer((json_int_t)t->run.steps));
+    json_object_set_new(o, "epoch_end", json_integer((json_int_t)t->epoch_number + 1));
+    json_object_update(o, (json_t *)entry);
+    rt_log_write(t->log, o);
+}
+
+int rt_train_end_epoch(RtTrain *t) {
+    json_t *entry = json_object();
+    double s = rt_train_seconds(&t->epoch);
+    json_object_set_new(entry, "rows", json_integer((json_int_t)t->epoch.rows));
+    json_object_set_new(entry, "loss", rt_real(mean_loss(&t->epoch)));
+    json_object_set_new(entry, "seconds", json_real(s));
+    json_object_set_new(entry, "samples_per_s", rt_real((double)t->epoch.rows / s));
+    json_t *last = json_object();
+    int code = t->a->eval_data.n ? evaluate(t, last) : RT_EXIT_OK;
+    if (code != RT_EXIT_OK) {
+        json_decref(last);
+        json_decref(entry);
+        return code;
+    }
+    json_decref(t->last);
+    t->last = last;
+    rt_report_metrics(t->m, t->metrics, t->last, true);
+    json_object_update(entry, t->last);
+    json_array_append_new(t->entries, entry);
+    log_epoch(t, entry);
+    rt_progress_clear();
+    if (!t->a->json && t->epochs != 1) {
+        printf("epoch %llu: %llu rows in %.1f s, loss %.6f", (unsigned long long)t->epoch_number + 1,
+               (unsigned long long)t->epoch.rows, s, mean_loss(&t->epoch));
+        rt_print_metrics(t->m, t->last, false, stdout);
+        printf("\n");
+        fflush(stdout);
+    }
+    t->in_epoch = false;
+    return code;
+}
+
+/* ---- results ---- */
+
+static json_t *memory(const RtTrain *t) { /* bytes */
+    json_int_t cache = t->reader ? (json_int_t)rt_reader_cache_bytes(t->reader) : 0;
+    return json_pack("{s:I,s:I,s:I}", "weights", (json_int_t)rt_tables_bytes(t->tables), "step",
+                     (json_int_t)rt_exec_bytes(t->x), "cache", cache);
+}
+
+int rt_train_print(RtTrain *t) {
+    double total = rt_train_seconds(&t->run);
+    const json_t *entry = json_array_get(t->entries, json_array_size(t->entries) - 1);
+    const json_t *loss = json_object_get(entry, "loss");
+    json_t *o = json_object();
+    double wait = t->read_before + (t->reader ? rt_reader_wait_seconds(t->reader) : 0);
+    uint64_t bad = t->reader ? rt_reader_bad_rows(t->reader) : t->bad_before;
+    if (t->reader) rt_warn_bad_rows(t->reader, t->a->bad_rows);
+    json_object_set_new(o, "model", json_string(t->m->name));
+    json_object_set_new(o, "rows", json_integer((json_int_t)t->run.rows));
+    json_object_set_new(o, "steps", json_integer((json_int_t)t->run.steps));
+    json_object_set_new(o, "loss", loss ? json_incref((json_t *)loss) : json_null());
+    if (t->last) json_object_update(o, t->last);
+    json_object_set_new(o, "samples_per_s", rt_real(t->run.rows ? (double)t->run.rows / total : NAN));
+    json_object_set_new(o, "seconds", json_real(total));
+    json_object_set_new(o, "read_s", json_real(wait));
+    json_object_set_new(o, "compute_s", json_real(t->compute_before + t->x->run_seconds));
+    json_object_set_new(o, "bad_rows", json_integer((json_int_t)bad));
+    json_object_set_new(o, "memory", memory(t));
+    json_object_set_new(o, "epochs", json_incref(t->entries));
+    if (t->a->json) return rt_print_json(o);
+    printf("%s: %llu rows, %llu steps in %.1f s", t->m->name, (unsigned long long)t->run.rows,
+           (unsigned long long)t->run.steps, total);
+    if (t->run.rows) printf(" (%.0f rows/s)", (double)t->run.rows / total);
+    printf("\n");
+    if (json_is_real(loss)) printf("%-20s %.6f\n", "loss", json_real_value(loss));
+    if (json_is_real(json_object_get(t->last, "eval_loss")))
+        printf("%-20s %.6f\n", "loss (evaluation)", json_real_value(json_object_get(t->last, "eval_loss")));
+    if (t->last) rt_print_metrics(t->m, o, true, stdout);
+    if (t->a->save) printf("%-20s %s\n", "saved to", t->a->save);
+    json_decref(o);
+    return rt_flush_stdout();
+}

@@ -1,0 +1,239 @@
+/* What is saved of a training beside its weights, and going on from it: training A rows, stopping and going
+ * on for B ends in the same bytes as A + B in one go. So all that decides them is compared first. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/checkpoint_own.h"
+#include "runtime/message.h"
+#include "runtime/train.h"
+
+/* ---- saving ---- */
+
+static json_t *part_json(const RtTrainPart *p) {
+    return json_pack("{s:I,s:I,s:f,s:f}", "rows", (json_int_t)p->rows, "steps", (json_int_t)p->steps, "loss",
+                     p->loss, "seconds", rt_train_seconds(p));
+}
+
+/* Entries of whole epochs: that of one which --steps cut short comes again. */
+static json_t *whole_epochs(const RtTrain *t) {
+    json_t *a = json_array();
+    for (size_t i = 0; i < json_array_size(t->entries) && i < t->epoch_number; i++)
+        json_array_append(a, json_array_get(t->entries, i));
+    return a;
+}
+
+static const char *bad_rows_word(const RtTrain *t) { return t->a->on_bad_row ? "skip" : "fail"; }
+
+static json_t *run_json(const RtTrain *t) {
+    const RtReader *r = t->reader;
+    json_t *o = json_object();
+    const char *first_bad = r ? rt_reader_first_bad(r) : t->first_bad;
+    json_object_set_new(o, "batch", json_integer((json_int_t)t->m->batch));
+    json_object_set_new(o, "shuffle", json_integer((json_int_t)t->shuffle));
+    json_object_set_new(o, "on_bad_row", json_string(bad_rows_word(t)));
+    json_object_set_new(o, "data", t->data ? json_incref(t->data) : json_array());
+    json_object_set_new(o, "bad_rows", json_integer((json_int_t)(r ? rt_reader_bad_rows(r) : t->bad_before)));
+    json_object_set_new(o, "first_bad", first_bad ? json_string(first_bad) : json_null());
+    json_object_set_new(o, "ended", json_boolean(t->ended));
+    json_object_set_new(o, "run", part_json(&t->run));
+    json_object_set_new(o, "epoch", part_json(&t->epoch));
+    json_object_set_new(o, "logged", part_json(&t->logged));
+    json_object_set_new(o, "read_s", json_real(t->read_before + (r ? rt_reader_wait_seconds(r) : 0)));
+    json_object_set_new(o, "compute_s", json_real(t->compute_before + t->x->run_seconds));
+    json_object_set_new(o, "epochs", whole_epochs(t));
+    return o;
+}
+
+bool rt_train_save(RtTrain *t, char *err, size_t err_bytes) {
+    RtState s = {.step = t->x->step.step, .epoch = t->epoch_number, .epoch_rows = t->epoch.rows};
+    if (t->saved && t->saved_step == s.step && t->saved_ended == t->ended) return true;
+    s.run = run_json(t);
+    bool ok = rt_saver_save(t->saver, t->m, t->tables, &s, err, err_bytes);
+    json_decref(s.run);
+    if (!ok) return false;
+    t->saved = true;
+    t->saved_step = s.step;
+    t->saved_ended = t->ended;
+    return true;
+}
+
+/* ---- what has changed ---- */
+
+typedef struct {
+    char text[900];
+    int n;
+} Changes;
+enum { TOLD = 6 };
+
+static void change(Changes *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void change(Changes *c, const char *format, ...) {
+    if (c->n++ >= TOLD) return;
+    size_t used = strlen(c->text);
+    va_list ap;
+    va_start(ap, format);
+    used += (size_t)snprintf(c->text + used, sizeof c->text - used, "\n  ");
+    if (used < sizeof c->text) vsnprintf(c->text + used, sizeof c->text - used, format, ap);
+    va_end(ap);
+}
+
+static void compare_text(Changes *c, const char *what, const json_t *saved, const char *here) {
+    const char *there = json_string_value(saved);
+    if (!there || strcmp(there, here))
+        change(c, "%s: %.100s in the checkpoint, %.100s here", what, there ? there : "none", here);
+}
+static void compare_number(Changes *c, const char *what, const json_t *saved, int64_t here) {
+    if (json_integer_value(saved) != here)
+        change(c, "%s: %lld in the checkpoint, %lld here", what, (long long)json_integer_value(saved),
+               (long long)here);
+}
+
+static bool among(const char *word, const json_t *list, const char *const *v, int n) {
+    for (int i = 0; i < n; i++)
+        if (!strcmp(word, v[i])) return true;
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (!strcmp(word, json_string_value(json_array_get(list, i)))) return true;
+    return false;
+}
+
+static void compare_passes(Changes *c, const json_t *saved, const RtModel *m) {
+    int before = c->n;
+    bool same = json_array_size(saved) == (size_t)m->n_passes;
+    for (size_t i = 0; i < json_array_size(saved); i++) {
+        const char *p = json_string_value(json_array_get(saved, i));
+        same = same && !strcmp(p, m->passes[i]);
+        if (!among(p, NULL, m->passes, m->n_passes)) change(c, "pass '%.80s' in the checkpoint, not here", p);
+    }
+    for (int i = 0; i < m->n_passes; i++)
+        if (!among(m->passes[i], saved, NULL, 0))
+            change(c, "pass '%.80s' here, not in the checkpoint", m->passes[i]);
+    if (!same && c->n == before) change(c, "the passes in another order");
+}
+
+static void compare_file(Changes *c, const json_t *saved, const json_t *here) {
+    const char *name = json_string_value(json_object_get(here, "file"));
+    const json_t *a = json_object_get(saved, "bytes"), *b = json_object_get(here, "bytes");
+    const json_t *x = json_object_get(saved, "digest"), *y = json_object_get(here, "digest");
+    if (!json_is_integer(a) || !json_is_integer(b)) return; /* a pipe */
+    if (!json_equal(a, b))
+        change(c, "'%s': %lld bytes in the checkpoint, %lld here", name, (long long)json_integer_value(a),
+               (long long)json_integer_value(b));
+    else if (!json_equal(x, y))
+        change(c, "'%s': other bytes (digest %s in the checkpoint, %s here)", name, json_string_value(x),
+               json_string_value(y));
+}
+
+/* Names and places of files don't matter, their contents and order do. */
+static void compare_data(Changes *c, const json_t *saved, const json_t *here) {
+    size_t n = json_array_size(saved), k = json_array_size(here);
+    if (n != k) change(c, "data: %zu file%s in the checkpoint, %zu here", n, n == 1 ? "" : "s", k);
+    for (size_t i = 0; i < n && i < k; i++)
+        compare_file(c, json_array_get(saved, i), json_array_get(here, i));
+}
+
+static int compare(const RtTrain *t, const char *dir, const json_t *json) {
+    const RtModel *m = t->m;
+    const json_t *run = json_object_get(json, "run");
+    Changes c = {"", 0};
+    char more[40] = "";
+    compare_text(&c, "model", json_object_get(json, "model"), m->name);
+    compare_text(&c, "digest of source and params", json_object_get(json, "digest"), m->digest);
+    compare_text(&c, "compiler", json_object_get(json, "ctrc"), m->ctrc);
+    compare_text(&c, "march", json_object_get(json, "march"), m->march);
+    compare_passes(&c, json_object_get(json, "passes"), m);
+    if (t->a->seed_given) compare_number(&c, "seed", json_object_get(json, "seed"), t->a->seed);
+    compare_number(&c, "batch", json_object_get(run, "batch"), m->batch);
+    compare_number(&c, "shuffle", json_object_get(run, "shuffle"), (int64_t)t->shuffle);
+    compare_text(&c, "--on-bad-row", json_object_get(run, "on_bad_row"), bad_rows_word(t));
+    if (t->data) compare_data(&c, json_object_get(run, "data"), t->data);
+    if (!c.n || (t->a->resume & RT_RESUME_FORCE)) return RT_EXIT_OK;
+    if (c.n > TOLD) snprintf(more, sizeof more, "\n  and %d more", c.n - TOLD);
+    return rt_fail(RT_EXIT_FAILED,
+                   "%s: the training that was stopped was another one%s%s\nhint: --resume=force goes on all "
+                   "the same",
+                   dir, c.text, more);
+}
+
+/* ---- going on ---- */
+
+static void restore_part(RtTrainPart *p, const json_t *o) {
+    p->rows = (uint64_t)json_integer_value(json_object_get(o, "rows"));
+    p->steps = (uint64_t)json_integer_value(json_object_get(o, "steps"));
+    p->loss = json_number_value(json_object_get(o, "loss"));
+    p->start = rt_now() - json_number_value(json_object_get(o, "seconds"));
+}
+
+/* The metrics of the last entry, as rt_train_end_epoch left them. */
+static json_t *metrics_of(const json_t *entries) {
+    static const char *const others[] = {"rows", "loss", "seconds", "samples_per_s"};
+    size_t n = json_array_size(entries);
+    json_t *o = n ? json_deep_copy(json_array_get(entries, n - 1)) : NULL;
+    for (size_t i = 0; o && i < sizeof others / sizeof *others; i++) json_object_del(o, others[i]);
+    return o;
+}
+
+static void restore(RtTrain *t, const RtState *s) {
+    const json_t *o = s->run;
+    restore_part(&t->run, json_object_get(o, "run"));
+    restore_part(&t->epoch, json_object_get(o, "epoch"));
+    restore_part(&t->logged, json_object_get(o, "logged"));
+    t->run.steps = s->step;
+    t->epoch.rows = s->epoch_rows;
+    t->epoch_number = s->epoch;
+    t->in_epoch = s->epoch_rows > 0;
+    t->ended = json_is_true(json_object_get(o, "ended"));
+    t->read_before = json_number_value(json_object_get(o, "read_s"));
+    t->compute_before = json_number_value(json_object_get(o, "compute_s"));
+    t->bad_before = (uint64_t)json_integer_value(json_object_get(o, "bad_rows"));
+    const char *first_bad = json_string_value(json_object_get(o, "first_bad"));
+    if (first_bad && !(t->first_bad = strdup(first_bad))) abort();
+    json_decref(t->entries);
+    t->entries = json_deep_copy(json_object_get(o, "epochs"));
+    t->last = metrics_of(t->entries);
+    t->saved = true;
+    t->saved_step = s->step;
+    t->saved_ended = t->ended;
+}
+
+static int go_on(RtTrain *t) {
+    char err[RT_MESSAGE] = "", dir[RT_PATH];
+    json_t *json = NULL;
+    RtState s;
+    bool previous = t->a->resume & RT_RESUME_PREVIOUS;
+    if (!rt_checkpoint_state(t->m, t->a->save, previous, &s, &json, dir, sizeof dir, err, sizeof err))
+        return rt_fail(RT_EXIT_FAILED, "%s", err);
+    int code = compare(t, dir, json);
+    if (code == RT_EXIT_OK && !(t->tables = rt_checkpoint_resume(t->m, dir, json, err, sizeof err)))
+        code = rt_fail(RT_EXIT_FAILED, "%s", err);
+    if (code == RT_EXIT_OK) {
+        bool last = !strcmp(dir, t->a->save);
+        t->seed = rt_tables_seed(t->tables);
+        restore(t, &s);
+        t->saved = last; /* otherwise what stands in the directory is damaged */
+        rt_saver_begin(t->saver, last ? RT_SAVE_GO_ON : RT_SAVE_REPAIR);
+        fprintf(stderr, "going on from %s, after step %llu\n", dir, (unsigned long long)s.step);
+    }
+    json_decref(json);
+    return code;
+}
+
+static int begin(RtTrain *t) {
+    char err[RT_MESSAGE] = "";
+    t->seed = (uint64_t)(t->a->seed_given ? t->a->seed : t->m->seed);
+    t->run.start = t->logged.start = t->epoch.start = rt_now();
+    t->tables = rt_tables_new(t->m, t->seed, err, sizeof err);
+    if (t->tables &&
+        (!t->a->init_from || rt_checkpoint_init(t->m, t->a->init_from, t->tables, err, sizeof err)))
+        return RT_EXIT_OK;
+    return rt_fail(RT_EXIT_FAILED, "%s", err);
+}
+
+int rt_train_start(RtTrain *t) {
+    char err[RT_MESSAGE] = "";
+    const RtWords *data = &t->a->data;
+    t->entries = json_array();
+    if (t->a->save && data->n && !(t->data = rt_data_digests(t->m, data->v, data->n, err, sizeof err)))
+        return rt_fail(RT_EXIT_FAILED, "%s", err);
+    return t->a->resume && rt_checkpoint_is_there(t->a->save) ? go_on(t) : begin(t);
+}
