@@ -7,14 +7,35 @@
 #include "runtime/progress.h"
 #include "runtime/stop.h"
 
+float rt_corrected(float p, double keep) {
+    double q = p;
+    return keep >= 1 || !(q >= 0 && q <= 1) ? p : (float)(q / (q + (1 - q) / keep));
+}
+
+static void add_rows(const RtExec *x, int function, RtMetrics *s, int metric, const float *p, const float *y,
+                     const float *where, const uint64_t *by) {
+    double keep = *rt_tables_keep_negatives(x->tables);
+    uint32_t rows = x->step.rows;
+    if (function != RT_EVAL || keep >= 1) {
+        rt_metrics_add(s, metric, rows, p, y, where, by);
+        return;
+    }
+    float q[256]; /* what the function left may be looked at again: it stays as it is */
+    for (uint32_t i = 0, n; i < rows; i += n) {
+        n = rows - i < 256 ? rows - i : 256;
+        for (uint32_t k = 0; k < n; k++) q[k] = rt_corrected(p[i + k], keep);
+        rt_metrics_add(s, metric, n, q, y + i, where ? where + i : NULL, by ? by + i : NULL);
+    }
+}
+
 void rt_collect(const RtExec *x, int function, RtMetrics *s) {
     const RtModel *m = x->m;
     for (int i = 0; i < m->n_metrics; i++) {
         const RtMetric *t = &m->metrics[i];
         const void *where = t->where[function] >= 0 ? rt_exec_output(x, function, t->where[function]) : NULL;
         const void *by = t->by[function] >= 0 ? rt_exec_output(x, function, t->by[function]) : NULL;
-        rt_metrics_add(s, i, x->step.rows, rt_exec_output(x, function, t->p[function]),
-                       rt_exec_output(x, function, t->y[function]), where, by);
+        add_rows(x, function, s, i, rt_exec_output(x, function, t->p[function]),
+                 rt_exec_output(x, function, t->y[function]), where, by);
     }
 }
 
@@ -48,6 +69,7 @@ int rt_evaluate(RtExec *x, const RtArgs *a, const RtWords *paths, RtMetrics *s, 
     double start = rt_now();
     RtReaderOptions o = rt_reader_options(x->m, a, paths, RT_EVAL, x->tables);
     if (a->command == RT_CMD_TRAIN) o.bad_path = NULL; /* it holds the rows of --data */
+    o.sampling = (RtSampling){.hold_out = a->eval_fraction, .held = true};
     o.wake = a->command == RT_CMD_TRAIN ? rt_stop_wake : NULL;
     *out = (RtEvaluation){0};
     rt_metrics_reset(s);

@@ -15,7 +15,12 @@ int rt_main(const RtProgram *program, int argc, char **argv);
 int rt_train(const RtModel *m, const RtArgs *a);
 int rt_eval(const RtModel *m, const RtArgs *a);
 int rt_predict(const RtModel *m, const RtArgs *a);
+int rt_check_data(const RtModel *m, const RtArgs *a);
 int rt_info(const RtModel *m, const RtArgs *a);
+
+/* train --validate-first: looks at the first rows of --data. An exit code; what it thinks of them is a
+ * warning. */
+int rt_validate_first(const RtModel *m, const RtArgs *a);
 
 /* Prints "error: message" to stderr, below a progress line if there is one; a message that begins with a
  * place
@@ -39,8 +44,12 @@ typedef struct {
 struct RtProgress;
 int rt_evaluate(RtExec *x, const RtArgs *a, const RtWords *paths, RtMetrics *s, struct RtProgress *progress,
                 RtEvaluation *out);
-/* The last batch's outputs into the metrics. */
+/* The last batch's outputs into the metrics; those of RT_EVAL corrected. */
 void rt_collect(const RtExec *x, int function, RtMetrics *s);
+/* What a model says that was trained on the share `keep` of the negatives, as a probability among all rows:
+ * q = p / (p + (1 - p) / w), He et al., "Practical Lessons from Predicting Clicks on Ads at Facebook", ADKDD
+ * 2014, section 6.3. A number that is no probability stays what it is. */
+float rt_corrected(float p, double keep);
 
 /* ---- results (report.c) ---- */
 json_t *rt_real(double v); /* null if not finite */
