@@ -95,16 +95,20 @@ static int print(const RtModel *m, const RtArgs *a, const RtExec *x, RtMetrics *
     json_object_set_new(o, "read_s", json_real(e->wait));
     json_object_set_new(o, "compute_s", json_real(x->run_seconds));
     json_object_set_new(o, "bad_rows", json_integer((json_int_t)e->bad_rows));
+    if (a->calibration) json_object_set_new(o, "calibration", rt_calibration(m, s));
     if (a->json) return rt_print_json(o);
     printf("%s: %llu rows in %.1f s\n", m->name, (unsigned long long)e->rows, e->seconds);
     printf("%-20s %.6f\n", "loss", e->loss);
     rt_print_metrics(m, o, true, stdout);
+    if (a->calibration) rt_print_calibration(json_object_get(o, "calibration"));
     json_decref(o);
     return rt_flush_stdout();
 }
 
 int rt_eval(const RtModel *m, const RtArgs *a) {
     char err[RT_MESSAGE] = "";
+    if (a->calibration && !m->n_metrics)
+        return rt_fail(RT_EXIT_USAGE, "--calibration: expected a model with a metric, which pairs a prediction with a label");
     RtTables *t = rt_checkpoint_open(m, a->load, err, sizeof err);
     if (!t) return rt_fail(RT_EXIT_FAILED, "%s", err);
     RtExec *x = rt_exec_new(m, t, rt_args_threads(a), err, sizeof err);
@@ -112,6 +116,7 @@ int rt_eval(const RtModel *m, const RtArgs *a) {
     RtProgress progress;
     RtEvaluation e;
     rt_progress_init(&progress, a->progress);
+    if (a->calibration) rt_metrics_keep(s);
     int code = x ? rt_evaluate(x, a, &a->data, s, &progress, &e) : rt_fail(RT_EXIT_FAILED, "%s", err);
     if (code == RT_EXIT_OK) code = print(m, a, x, s, &e);
     rt_metrics_free(s);

@@ -57,6 +57,10 @@ json_t *rt_real(double v); /* null if not finite */
 void rt_report_metrics(const RtModel *m, RtMetrics *s, json_t *o, bool note);
 /* "name prediction  value" lines, or " name prediction value" parts of one line. */
 void rt_print_metrics(const RtModel *m, const json_t *o, bool lines, FILE *f);
+/* How far predictions can be taken for probabilities (calibration.c), of metrics that were told to keep rows:
+ * {"ctr":{…},…} by what reports call each prediction. */
+json_t *rt_calibration(const RtModel *m, RtMetrics *s);
+void rt_print_calibration(const json_t *o);
 /* One object, one line, on stdout; takes the reference. An exit code: a full disk is an error. */
 int rt_print_json(json_t *o);
 int rt_flush_stdout(void);
