@@ -24,6 +24,15 @@ int rt_check_data(const RtModel *m, const RtArgs *a) {
     return code;
 }
 
+/* What the first rows say about those to come. */
+static bool holds_for_all(const char *kind) {
+    static const char *const kinds[] = {"label missing", "constant label", "leak",     "empty",
+                                        "constant",      "unscaled",       "bad rows", "unknown values"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(kind, kinds[i])) return true;
+    return false;
+}
+
 static int judge(const RtDataCheck *k) {
     unsigned long long all = k->rows + k->bad_rows;
     if (k->no_label.text[0]) return rt_fail(RT_EXIT_FAILED, "%s", k->no_label.text);
@@ -31,8 +40,11 @@ static int judge(const RtDataCheck *k) {
     if (2 * k->bad_rows > all)
         return rt_fail(RT_EXIT_FAILED, "%llu of the first %llu rows are bad, the first: %.700s",
                        (unsigned long long)k->bad_rows, all, k->bad[0].text);
-    for (size_t i = 0; i < json_array_size(k->warnings); i++)
-        rt_warn("%s", json_string_value(json_object_get(json_array_get(k->warnings, i), "text")));
+    for (size_t i = 0; i < json_array_size(k->warnings); i++) {
+        const json_t *w = json_array_get(k->warnings, i);
+        if (holds_for_all(json_string_value(json_object_get(w, "kind"))))
+            rt_warn("the first %llu rows: %s", all, json_string_value(json_object_get(w, "text")));
+    }
     return RT_EXIT_OK;
 }
 

@@ -89,7 +89,7 @@ bool rt_check_is_number(const RtColumn *c);
 /* Rows 0..rows-1 of a block. half: of each row, 0 or 1; positive: a bit a label. */
 void rt_check_column_add(RtCheckColumn *c, const RtCheckValues *v, uint32_t rows, const uint8_t *half,
                          const uint32_t *positive);
-/* What it alone reaches, NaN if that isn't known. */
+/* What it alone reaches, of a list its length: at least 0.5, which says nothing; NaN of a label. */
 double rt_check_auc(const RtCheckColumn *c, int label);
 double rt_check_quantile(const RtCheckColumn *c, double share);
 /* Share of the distinct values that share their bucket with another; *exact: counted, else expected. */

@@ -205,10 +205,10 @@ static double auc_of_numbers(const RtCheckColumn *c, int label) {
 
 double rt_check_auc(const RtCheckColumn *c, int label) {
     if (c->c->kind == RT_LABEL) return NAN;
-    if (c->c->is_list) return rt_tally_auc(&c->lengths, label);
-    double by_value = rt_tally_auc(&c->tally, label);
-    double by_size = rt_check_is_number(c->c) ? auc_of_numbers(c, label) : NAN;
-    return by_size > by_value || isnan(by_value) ? by_size : by_value;
+    if (c->c->is_list) return fmax(rt_tally_auc(&c->lengths, label), 0.5);
+    double auc = rt_tally_auc(&c->tally, label);
+    if (rt_check_is_number(c->c)) auc = fmax(auc, auc_of_numbers(c, label)); /* fmax passes over a NaN */
+    return auc < 0.5 ? 0.5 : auc;
 }
 
 /* ---- collisions ---- */

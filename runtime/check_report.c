@@ -215,7 +215,7 @@ static void print_head(const RtDataCheck *k) {
 
 static void print_bad(const RtDataCheck *k) {
     if (!k->bad_rows) return;
-    printf("\nbad rows: %llu, %.2g %%\n", (unsigned long long)k->bad_rows,
+    printf("\nbad rows: %llu, %.3g %%\n", (unsigned long long)k->bad_rows,
            100 * share(k->bad_rows, k->rows + k->bad_rows));
     for (uint64_t i = 0; i < k->bad_rows && i < RT_CHECK_MESSAGES; i++) {
         const char *text = k->bad[i].text;
