@@ -515,10 +515,9 @@ static void note_place(Reader *r, Item item, Span at) {
 }
 
 static bool read_items(Reader *r) {
-    static const char *const words[] = {"model",     "source", "digest",  "input",   "train",
-                                        "file",      "param",  "column",  "axis",    "vocab",
-                                        "optimizer", "weight", "request", "applied", "effect",
-                                        "func"};
+    static const char *const words[] = {"model",   "source",  "digest", "input", "train",     "file",
+                                        "param",   "column",  "axis",   "vocab", "optimizer", "weight",
+                                        "request", "applied", "effect", "func"};
     unsigned seen = 0;
     while (!r->lx.failed && r->lx.token.kind != T_END) {
         int item;

@@ -1,11 +1,12 @@
 /* Which kernel runs a node: a loop, a generated register tile, or the library.
  *
  * The rule, from measurements on an AVX2 core (peak about 110 GFLOP/s in fp32): a generated tile on packed
- * operands reaches 77 to 100, the library 60 to 84 at the larger sizes and less at small ones, where its calls
- * cost about a microsecond each; and the tile takes bias and activation along while the result is in
+ * operands reaches 77 to 100, the library 60 to 84 at the larger sizes and less at small ones, where its
+ * calls cost about a microsecond each; and the tile takes bias and activation along while the result is in
  * registers. But a tile's columns are vectors: a product narrower than one wastes lanes. So: a tile where the
- * result is at least a vector wide, else the library. `schedule(products=tile|library)` overrides; the backend
- * may do better on what is very narrow, and says so in its plan. */
+ * result is at least a vector wide, else the library. `schedule(products=tile|library)` overrides; the
+ * backend may do better on what is very narrow, and says so in its plan. A recurrent layer always has tiles.
+ */
 #include "passes/schedule.h"
 
 const IrNode *pass_product_of(const IrNode *n) {
@@ -15,8 +16,14 @@ const IrNode *pass_product_of(const IrNode *n) {
     return NULL;
 }
 
+/* Its products are a few rows each: always tiles, whose packed weights serve all steps. */
+static bool recurrent(const IrNode *n) {
+    return n->op == OP_GRU || n->op == OP_AUGRU || n->op == OP_GRUGRAD || n->op == OP_AUGRUGRAD;
+}
+
 IrKernel pass_choose_kernel(const IrNode *n, const PassTarget *target, PassProducts wish) {
     const IrNode *product = pass_product_of(n);
+    if (recurrent(n)) return KERNEL_TILE;
     if (!product) return KERNEL_LOOP;
     if (wish != PRODUCTS_AUTO) return wish == PRODUCTS_TILE ? KERNEL_TILE : KERNEL_LIBRARY;
     int vector = target->vector_floats ? target->vector_floats : 8;

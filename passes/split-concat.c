@@ -55,6 +55,13 @@ static IrCost cost_built(const IrProgram *p, const IrNode *n) {
     return c;
 }
 
+/* Sums are fused with what makes their operands: only the result is moved. */
+static IrCost cost_computed(const IrProgram *p, const IrNode *n) {
+    IrCost c = ir_step_cost(p, n);
+    if (ir_ops[n->op].cls == CLASS_EW) c.bytes = 4 * ir_step_elements(p, n->type);
+    return c;
+}
+
 static bool is_operand(const IrNode *of, const IrNode *x) {
     for (int i = 0; i < of->n_in; i++)
         if (of->in[i] == x) return true;
@@ -75,7 +82,7 @@ static IrCost cost_inner(const IrProgram *p, const Split *s) {
     for (int i = s->n - 1; i >= 0; i--) {
         computed[i] = s->kept[i] || is_atom(s, s->inner[i]);
         for (int k = i + 1; k < s->n; k++) computed[i] |= computed[k] && is_operand(s->inner[k], s->inner[i]);
-        if (computed[i]) add_cost(&sum, ir_step_cost(p, s->inner[i]));
+        if (computed[i]) add_cost(&sum, cost_computed(p, s->inner[i]));
     }
     return sum;
 }
@@ -96,6 +103,8 @@ typedef struct {
     IrCost before, after;
 } State;
 
+static bool gains(double now, double before) { return now < (1 - least_gain) * before; }
+
 /* Closes again what isn't worth opening, insides first. Returns whether the left side itself stays open,
  * which it does if that gains enough. */
 static bool choose(IrProgram *p, State *st) {
@@ -111,7 +120,7 @@ static bool choose(IrProgram *p, State *st) {
     }
     s->open[s->n - 1] = false;
     IrCost whole = cost_split(p, s);
-    if (!(price(best) < (1 - least_gain) * price(whole))) return false;
+    if (!gains(best.flops, whole.flops) || !gains(price(best), price(whole))) return false;
     s->open[s->n - 1] = true;
     st->products++;
     add_cost(&st->before, whole);

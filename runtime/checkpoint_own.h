@@ -41,10 +41,10 @@ bool rt_site_failed(char *err, size_t err_bytes, const char *dir); /* "cannot sa
 /* Where a checkpoint for dir would be written. */
 bool rt_site_find(RtSite *g, const char *dir, char *err, size_t err_bytes);
 void rt_site_recover(const RtSite *g); /* after a crash; only with the lock */
-/* An empty temp, if dir may hold a checkpoint. */
+/* An empty temp, if dir may hold a checkpoint. Recovers first. */
 bool rt_site_prepare(RtSite *g, char *err, size_t err_bytes);
-void rt_site_drop(const RtSite *g);                           /* temp and what we wrote into it */
-bool rt_site_put(const RtSite *g);                            /* temp is whole: into its place */
+void rt_site_drop(const RtSite *g); /* temp and what we wrote into it, unless a replacement broke off */
+bool rt_site_put(const RtSite *g);  /* temp is whole: into its place */
 
 /* ---- earlier checkpoints, DIR/step-N (checkpoint_keep.c) ---- */
 void rt_keep_path(const char *dir, uint64_t step, char out[RT_PATH]);

@@ -102,22 +102,12 @@ bool rt_site_find(RtSite *g, const char *dir, char *err, size_t err_bytes) {
     return true;
 }
 
-bool rt_site_prepare(RtSite *g, char *err, size_t err_bytes) {
-    if (!may_replace(g->dir, err, err_bytes)) return false;
-    rt_remove_checkpoint(g->temp); /* of an earlier try that was killed */
-    if (mkdir(g->temp, 0777) == 0) return true;
-    int e = errno;
-    if (g->inside) return rt_site_failed(err, err_bytes, g->dir);
-    set_temp(g, true);
-    rt_remove_checkpoint(g->temp);
-    if (mkdir(g->temp, 0777) == 0) return true;
-    if (errno == ENOENT) errno = e; /* dir isn't there: what kept us from making it? */
-    rt_site_failed(err, err_bytes, g->dir);
-    set_temp(g, false);
-    return false;
-}
+/* A whole checkpoint in temp whose place is empty: a replacement that broke off. It is all there is. */
+static bool halfway(const RtSite *g) { return has(g->temp, files[STATE]) && !has(g->dir, files[STATE]); }
 
-void rt_site_drop(const RtSite *g) { rt_remove_checkpoint(g->temp); }
+void rt_site_drop(const RtSite *g) {
+    if (!halfway(g)) rt_remove_checkpoint(g->temp);
+}
 
 /* ---- putting it in its place ---- */
 
@@ -163,6 +153,8 @@ static bool put(const RtSite *g) {
         rt_remove_checkpoint(g->temp);
         return true;
     }
+    if (errno == EIO || errno == ENOSPC || errno == EDQUOT)
+        return false; /* taking files one by one is no safer */
     return replace_inside(g);
 }
 
@@ -170,16 +162,15 @@ bool rt_site_put(const RtSite *g) { return sync_dir(g->temp) && put(g) && sync_p
 
 /* ---- after a crash ---- */
 
+static bool finish(const char *temp, const char *dir) {
+    return access(dir, F_OK) ? rename(temp, dir) == 0 : move_files(temp, dir);
+}
+
 /* What a killed program left in a temporary directory: a whole checkpoint whose place is empty is put there;
  * what an exchange brought along goes back. */
 static void recover_from(const char *temp, const RtSite *g) {
     if (access(temp, F_OK)) return;
-    if (!has(g->dir, files[STATE]) && has(temp, files[STATE])) {
-        if (access(g->dir, F_OK))
-            rename(temp, g->dir);
-        else
-            move_files(temp, g->dir);
-    }
+    if (!has(g->dir, files[STATE]) && has(temp, files[STATE])) finish(temp, g->dir);
     if (!access(g->dir, F_OK)) move_others(temp, g->dir);
 }
 
@@ -188,6 +179,22 @@ void rt_site_recover(const RtSite *g) {
     set_temp(&other, !g->inside);
     recover_from(g->temp, g);
     recover_from(other.temp, g);
+    rt_site_drop(g);
+    rt_site_drop(&other);
+}
+
+bool rt_site_prepare(RtSite *g, char *err, size_t err_bytes) {
+    if (!may_replace(g->dir, err, err_bytes)) return false;
+    rt_site_recover(g);
+    if (halfway(g) && !finish(g->temp, g->dir)) return rt_site_failed(err, err_bytes, g->dir);
+    if (mkdir(g->temp, 0777) == 0) return true;
+    int e = errno;
+    if (g->inside) return rt_site_failed(err, err_bytes, g->dir);
+    set_temp(g, true);
     rt_remove_checkpoint(g->temp);
-    rt_remove_checkpoint(other.temp);
+    if (mkdir(g->temp, 0777) == 0) return true;
+    if (errno == ENOENT) errno = e; /* dir isn't there: what kept us from making it? */
+    rt_site_failed(err, err_bytes, g->dir);
+    set_temp(g, false);
+    return false;
 }

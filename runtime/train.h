@@ -38,6 +38,7 @@ typedef struct {
     uint64_t saved_step;                /* of this step */
     double read_before, compute_before; /* seconds, of the programs that this one goes on from */
     uint64_t bad_before;
+    uint64_t metrics_from; /* rows of the epoch that metrics of training rows don't have */
     char *first_bad;
 } RtTrain;
 

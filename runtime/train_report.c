@@ -18,6 +18,7 @@ void rt_train_name_epoch(RtTrain *t) {
 void rt_train_begin_epoch(RtTrain *t) {
     t->epoch = (RtTrainPart){.start = rt_now()};
     t->in_epoch = false;
+    t->metrics_from = 0;
     rt_metrics_reset(t->metrics);
     rt_train_name_epoch(t);
 }
@@ -101,6 +102,10 @@ int rt_train_end_epoch(RtTrain *t) {
         json_decref(entry);
         return code;
     }
+    if (t->metrics_from && !t->a->eval_data.n && t->m->n_metrics)
+        rt_warn("training went on in epoch %llu: its metrics are of the %llu rows since",
+                (unsigned long long)t->epoch_number + 1,
+                (unsigned long long)(t->epoch.rows - t->metrics_from));
     json_decref(t->last);
     t->last = last;
     rt_report_metrics(t->m, t->metrics, t->last, true);

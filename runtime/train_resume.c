@@ -195,6 +195,7 @@ static void restore(RtTrain *t, const RtState *s) {
     t->epoch.rows = s->epoch_rows;
     t->epoch_number = s->epoch;
     t->in_epoch = s->epoch_rows > 0;
+    t->metrics_from = s->epoch_rows;
     t->ended = json_is_true(json_object_get(o, "ended"));
     t->read_before = json_number_value(json_object_get(o, "read_s"));
     t->compute_before = json_number_value(json_object_get(o, "compute_s"));

@@ -34,6 +34,7 @@ awk 'BEGIN {
 expect 0 "$ctrc" large.ctr --emit=html -o large.html; quiet
 for v in uid mid cat; do printf 'default\na\nb\n' > ${v}_voc.txt; done
 expect 0 "$ctrc" "$source_dir/models/din.ctr" -D logs=. --emit=html -o din.html; quiet
+expect 0 "$ctrc" "$source_dir/models/dien.ctr" -D logs=. --emit=html -o dien.html; quiet
 
 # title PAGE WIDTH: what a page's script leaves there
 title() {
@@ -52,7 +53,7 @@ if [ "$(title start.html 1280)" != starts ]; then
   echo "skipped: $browser doesn't start here; the page was only checked without it"; exit 77
 fi
 
-for run in deepfm:1280 deepfm:800 din:1280 large:1280; do
+for run in deepfm:1280 deepfm:800 dien:1280 large:1280; do
   got=$(drive "${run%:*}.html" "${run#*:}")
   case "$got" in PASSED*) echo "${run%:*}: $got" ;; *) fail "${run%:*} at ${run#*:} px: ${got:-no title}" ;; esac
 done

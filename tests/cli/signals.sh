@@ -4,7 +4,7 @@
 . tests/cli/common.sh.inc
 clicks_ctr > clicks.ctr; build clicks clicks.ctr
 clicks_csv 4000 > train.csv; clicks_csv 120 4000 > eval.csv
-long="train --data train.csv --epochs 100000 --cache memory"
+long="train --data train.csv --epochs 100000 --cache memory --json"
 
 # start ARGUMENTS…: in the background, as a shell with job control would: SIGINT isn't ignored
 start() { env --default-signal=INT,TERM,USR1 ./clicks "$@" > out 2> err < /dev/null & pid=$!; }
@@ -86,6 +86,7 @@ rm -rf ckpt; expect 0 ./clicks train --data train.csv --save ckpt --steps 30; cp
   says "going on from ckpt, after step 30
 warning: cannot write ckpt.tmp/weights.safetensors: file too large; training goes on, the checkpoint of step 30 stays
 warning: cannot write ckpt.tmp/weights.safetensors: file too large; training goes on, the checkpoint of step 30 stays
+warning: training went on in epoch 1: its metrics are of the 3040 rows since
 error: cannot write ckpt.tmp/weights.safetensors: file too large"; exit $bad) || bad=1
 same before/state.json ckpt/state.json; same before/weights.safetensors ckpt/weights.safetensors; absent ckpt.tmp ckpt.lock
 rm -rf none

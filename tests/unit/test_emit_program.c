@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include "backend/backend.h"
 #include "frontend/compile.h"
+#include "tests/tools/op_cases.h"
 
 static Arena *arena;
 static char *messages;
@@ -156,6 +157,33 @@ static void test_plan(void **state) {
     free(t.data);
 }
 
+/* The group of op cases that is about gru, after all passes. */
+static IrProgram *recurrent_program(const char *march) {
+    PassOptions o = {.level = 2, .out = stdout};
+    const char *what = "";
+    IrProgram *p = NULL;
+    for (int group = 0; strcmp(what, "gru"); group++) p = op_case_group(arena, diag, group, "gru_2", &what);
+    if (!p || !backend_target(diag, march, &o.target) || !pass_run_all(p, &o)) fail_msg("%s", said());
+    return p;
+}
+
+static void test_recurrent(void **state) {
+    (void)state;
+    Text t = {0};
+    FILE *f = open_memstream(&t.data, &t.size);
+    assert_true(backend_emit_plan(recurrent_program("native"), "native", f));
+    fclose(f);
+    assert_int_equal(count(t.data, " recurrent "), 4); /* forward in each function, the gradient in one */
+    assert_int_equal(count(t.data, "  recurrent: rows by length, 24 at a time; "), 3);
+    free(t.data);
+    Text v3 = emitted(recurrent_program("x86-64-v3"), "x86-64-v3", EMIT_ASM),
+         v4 = emitted(recurrent_program("x86-64-v4"), "x86-64-v4", EMIT_ASM);
+    /* terms, columns, floats a row of the state and of both gates, in whole vectors of 8 and of 16 */
+    assert_non_null(strstr(v3.data, "\nrecurrent_product_36_72_40_80:"));
+    assert_non_null(strstr(v4.data, "\nrecurrent_product_36_72_48_96:"));
+    free(v3.data), free(v4.data);
+}
+
 /* Each node is in the picture once, alone or among others like it; constants and weights in no node of their own. */
 static void test_dot(void **state) {
     (void)state;
@@ -270,6 +298,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_unknown_march, setup, teardown),
         cmocka_unit_test_setup_teardown(test_native_target, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plan, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_recurrent, setup, teardown),
         cmocka_unit_test_setup_teardown(test_dot, setup, teardown),
         cmocka_unit_test_setup_teardown(test_link_without_library, setup, teardown),
         cmocka_unit_test_setup_teardown(test_link_without_cc, setup, teardown),

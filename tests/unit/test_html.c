@@ -37,29 +37,29 @@ static json_t *read_data(Html *h) {
     return j;
 }
 
-static Html html(const char *path) {
-    Html h = {.fx = fx_new()};
-    Diag *d = fx_diag(&h.fx);
-    BackendPage *page = backend_page_new(h.fx.arena);
+/* In place: the Diag's stream must not move. */
+static void html(Html *h, const char *path) {
+    *h = (Html){.fx = fx_new()};
+    Diag *d = fx_diag(&h->fx);
+    BackendPage *page = backend_page_new(h->fx.arena);
     PassOptions o = {.level = 2, .out = stdout, .watch = backend_page_keep, .watch_context = page};
     assert_true(backend_target(d, "native", &o.target));
-    h.p = frontend_compile(h.fx.arena, d, path, NULL, 0, CTRC_SOURCE_DIR "/frontend/lib");
-    if (!h.p || !pass_run_all(h.p, &o)) fail_msg("%s doesn't compile:\n%s", path, fx_messages(&h.fx));
-    FILE *f = open_memstream(&h.page, &h.size);
-    assert_true(backend_page_write(page, h.p, "native", f));
+    path = arena_strdup(h->fx.arena, path); /* the program keeps it */
+    h->p = frontend_compile(h->fx.arena, d, path, NULL, 0, CTRC_SOURCE_DIR "/frontend/lib");
+    if (!h->p || !pass_run_all(h->p, &o)) fail_msg("%s doesn't compile:\n%s", path, fx_messages(&h->fx));
+    FILE *f = open_memstream(&h->page, &h->size);
+    assert_true(backend_page_write(page, h->p, "native", f));
     fclose(f);
-    h.data = read_data(&h);
-    return h;
+    h->data = read_data(h);
 }
 
-static Html html_of_text(const char *text) {
+static void html_of_text(Html *h, const char *text) {
     char path[] = "/tmp/ctrc_html_XXXXXX";
     FILE *f = fdopen(mkstemp(path), "w");
     fputs(text, f);
     fclose(f);
-    Html h = html(path);
+    html(h, path);
     unlink(path);
-    return h;
 }
 
 static void html_free(Html *h) {
@@ -96,7 +96,8 @@ static void test_asks_for_nothing(void **state) {
 
 static void test_no_text_ends_the_data(void **state) {
     (void)state;
-    Html h = html_of_text(odd_model);
+    Html h;
+    html_of_text(&h, odd_model);
     assert_int_equal(count(h.page, "</script"), count(backend_html_page, "</script"));
     assert_int_equal(count(h.page, "<!--"), 0);
     json_t *file = json_array_get(json_object_get(h.data, "files"), 0);
@@ -244,7 +245,8 @@ static void test_data(void **state) {
     for (int i = 0; i < 3; i++) {
         char path[256];
         snprintf(path, sizeof path, CTRC_SOURCE_DIR "/models/%s.ctr", models[i]);
-        Html h = html(path);
+        Html h;
+        html(&h, path);
         check_states(&h);
         check_funcs(&h);
         assert_int_equal(json_array_size(json_object_get(h.data, "weights")), h.p->n_weights);
@@ -256,7 +258,8 @@ static void test_data(void **state) {
 /* What a list and a table count for. */
 static void test_work(void **state) {
     (void)state;
-    Html h = html_of_text(odd_model);
+    Html h;
+    html_of_text(&h, odd_model);
     check_states(&h);
     check_funcs(&h);
     json_t *list = json_array_get(json_object_get(h.data, "lists"), 0);

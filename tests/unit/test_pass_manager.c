@@ -70,7 +70,8 @@ static void request(World *w, const char *text) {
     ARENA_PUSH(w->a, w->p->requests, w->p->n_requests, w->p->cap_requests, text);
 }
 
-#define ALL "simplify onehot-to-embedding split-concat differentiate simplify lazy-update fuse schedule plan-memory"
+#define ALL                                                                                                  \
+    "simplify onehot-to-embedding split-concat differentiate simplify lazy-update fuse schedule plan-memory"
 
 static void test_levels(void **state) {
     (void)state;
@@ -97,7 +98,8 @@ static void test_enable_and_disable(void **state) {
     w.o.n_disable = 1;
     request(&w, "-fuse");
     assert_true(pass_run_all(w.p, &w.o));
-    assert_string_equal(applied(&w), "onehot-to-embedding split-concat differentiate lazy-update schedule plan-memory");
+    assert_string_equal(applied(&w),
+                        "onehot-to-embedding split-concat differentiate lazy-update schedule plan-memory");
     end(&w);
     begin(&w, true); /* the command line wins over the file, in both directions */
     request(&w, "-fuse");
@@ -107,8 +109,8 @@ static void test_enable_and_disable(void **state) {
     w.o.disable = simplify;
     w.o.n_disable = 1;
     assert_true(pass_run_all(w.p, &w.o));
-    assert_string_equal(applied(&w),
-                        "onehot-to-embedding split-concat differentiate lazy-update fuse schedule plan-memory");
+    assert_string_equal(
+        applied(&w), "onehot-to-embedding split-concat differentiate lazy-update fuse schedule plan-memory");
     end(&w);
     begin(&w, true); /* at -O0, one by name; arguments are recorded */
     w.o.level = 0;
@@ -175,7 +177,8 @@ static void test_argument_values(void **state) {
          "indicator-to-embedding: expected combine=sum or concat, found 'mean'"},
         {"micro-batch", "n=0", "micro-batch: expected n from 1 to"},
         {"mixed-precision", NULL, "mixed-precision: the target has no bfloat16 products (avx512_bf16)"},
-        {"mixed-precision", NULL, "hint: mixed-precision(force=true) computes the same with fp32 instructions"},
+        {"mixed-precision", NULL,
+         "hint: mixed-precision(force=true) computes the same with fp32 instructions"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         World w;

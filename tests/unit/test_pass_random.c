@@ -216,7 +216,7 @@ static IrNode *lookup(Gen *g) {
     return ir_build(b, OP_MATMUL, 2, (IrNode *[]){one, rows}, 2, plain);
 }
 
-/* Parts of a concat as attention has them: q of a row (or the step), k of a list, and what is made of both. */
+/* Parts of a concat as attention has them: q of a row, or always, k of a list, and what both make. */
 static IrNode *part_of(Gen *g, IrNode *q, IrNode *k) {
     IrBuilder *b = &g->b;
     IrNode *pair[2] = {below(g, 2) ? q : k, below(g, 2) ? q : k};

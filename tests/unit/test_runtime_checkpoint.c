@@ -87,8 +87,10 @@ static void test_round_trip(void **state) {
             if (!strchr(x->name, '/'))
                 assert_memory_equal(rt_tensors_data(a, x), rt_tensors_data(b, y), x->bytes);
         }
-        json_t *s = json_load_file("ckpt/state.json", 0, NULL), *again = json_load_file("again/state.json", 0, NULL);
-        static const char *const alike[] = {"format", "model", "digest", "passes", "seed", "step", "epoch", "updates"};
+        json_t *s = json_load_file("ckpt/state.json", 0, NULL),
+               *again = json_load_file("again/state.json", 0, NULL);
+        static const char *const alike[] = {"format", "model", "digest", "passes",
+                                            "seed",   "step",  "epoch",  "updates"};
         for (size_t i = 0; i < sizeof alike / sizeof *alike; i++)
             assert_true(json_equal(json_object_get(s, alike[i]), json_object_get(again, alike[i])));
         json_decref(s);
