@@ -38,7 +38,7 @@ static int judge(const RtDataCheck *k) {
     if (k->no_label.text[0]) return rt_fail(RT_EXIT_FAILED, "%s", k->no_label.text);
     if (k->bad_rows && !k->a->on_bad_row) return rt_fail(RT_EXIT_FAILED, "%s", k->bad[0].text);
     if (2 * k->bad_rows > all)
-        return rt_fail(RT_EXIT_FAILED, "%llu of the first %llu rows are bad, the first: %.700s",
+        return rt_fail(RT_EXIT_FAILED, "error: %llu of the first %llu rows are bad, the first: %.700s",
                        (unsigned long long)k->bad_rows, all, k->bad[0].text);
     for (size_t i = 0; i < json_array_size(k->warnings); i++) {
         const json_t *w = json_array_get(k->warnings, i);
