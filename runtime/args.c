@@ -20,7 +20,13 @@ typedef enum {
     FILES,
     LATER
 } Kind; /* SHARE: between 0 and 1; HOW: a flag, or one of the words */
-enum { T = 1 << RT_CMD_TRAIN, E = 1 << RT_CMD_EVAL, P = 1 << RT_CMD_PREDICT, C = 1 << RT_CMD_CHECK, I = 1 << RT_CMD_INFO };
+enum {
+    T = 1 << RT_CMD_TRAIN,
+    E = 1 << RT_CMD_EVAL,
+    P = 1 << RT_CMD_PREDICT,
+    C = 1 << RT_CMD_CHECK,
+    I = 1 << RT_CMD_INFO
+};
 typedef struct {
     const char *name, *value, *help; /* value: how the help calls it, for WORD the choices a|b|c */
     Kind kind;
@@ -64,8 +70,8 @@ static const Option options[] = {
      T | E | P | C, AT(on_bad_row), 0},
     {"--bad-rows", "FILE", "where skipped rows are written, as they are", TEXT, T | E | P | C, AT(bad_rows),
      0},
-    {"--max-bad-rows", "N", "give up after more than N skipped rows", NUMBER, T | E | P | C,
-     AT(max_bad_rows), 0},
+    {"--max-bad-rows", "N", "give up after more than N skipped rows", NUMBER, T | E | P | C, AT(max_bad_rows),
+     0},
     {"--progress", "auto|always|never", "a progress line (default: on a terminal)", WORD, T | E | P | C,
      AT(progress), 0},
     {"--cache", "none|memory", "memory: keep parsed rows, so later epochs read no text", WORD, T, AT(cache),
@@ -132,10 +138,9 @@ static void print_examples(FILE *f, RtCommand c, const char *p) {
 }
 
 static void help(FILE *f, const RtArgs *a, RtCommand c) {
-    static const char *const usage[RT_COMMANDS] = {"--data F... [options]",
-                                                   "--data F... --load DIR [options]",
-                                                   "--data F... --load DIR [options]",
-                                                   "--data F... [options]", "[--json]"};
+    static const char *const usage[RT_COMMANDS] = {
+        "--data F... [options]", "--data F... --load DIR [options]", "--data F... --load DIR [options]",
+        "--data F... [options]", "[--json]"};
     fprintf(f, "usage: %s %s %s\n%s\n\n", a->program, commands[c].name, usage[c], commands[c].help);
     for (int i = 0; i < N_OPTIONS; i++)
         if (options[i].kind != LATER && (options[i].commands & 1u << c)) print_option(f, &options[i]);
@@ -299,7 +304,8 @@ static int consistent(const RtArgs *a) {
     if (a->command == RT_CMD_INFO) return -1;
     if (!a->data.n && !(a->command == RT_CMD_TRAIN && a->steps == 0))
         return wrong(NULL, "%s needs --data", name);
-    if (a->command != RT_CMD_TRAIN && a->command != RT_CMD_CHECK && !a->load) return wrong(NULL, "%s needs --load", name);
+    if (a->command != RT_CMD_TRAIN && a->command != RT_CMD_CHECK && !a->load)
+        return wrong(NULL, "%s needs --load", name);
     if (a->bad_rows && !a->on_bad_row)
         return wrong("add --on-bad-row skip", "--bad-rows is for skipped rows");
     if (a->max_bad_rows >= 0 && !a->on_bad_row)
@@ -314,7 +320,9 @@ static int consistent(const RtArgs *a) {
         return wrong(NULL, "--data -: stdin cannot be read again, so --resume cannot go on with it");
     if (a->command == RT_CMD_TRAIN && a->eval_fraction > 0 && a->eval_data.n)
         return wrong(NULL, "--eval-fraction and --eval-data: expected one of them");
-    const char *again = a->validate_first > 0 ? "--validate-first" : a->eval_fraction > 0 ? "--eval-fraction" : NULL;
+    const char *again = a->validate_first > 0  ? "--validate-first"
+                        : a->eval_fraction > 0 ? "--eval-fraction"
+                                               : NULL;
     if (a->command == RT_CMD_TRAIN && again && has_stdin(&a->data))
         return wrong(NULL, "--data -: stdin can be read once only, %s reads it twice", again);
     if (has_stdin(&a->data) && has_stdin(&a->eval_data))
@@ -349,7 +357,8 @@ static int find_command(RtArgs *a, const char *model, const char *version, int a
     char hint[100];
     const char *best = rt_nearest(c, names, RT_COMMANDS);
     if (best) snprintf(hint, sizeof hint, "did you mean '%s'?", best);
-    return wrong(best ? hint : "the commands are train, eval, predict, check and info", "unknown command '%s'", c);
+    return wrong(best ? hint : "the commands are train, eval, predict, check and info",
+                 "unknown command '%s'", c);
 }
 
 int rt_args_parse(RtArgs *a, const char *model, const char *version, int argc, char **argv) {

@@ -1,10 +1,9 @@
-/* eval --calibration: what predictions promise against what came. By tenths of the rows in order of prediction, and as
- * numbers over all of them:
- *   pcoc                predicted over observed positives
- *   normalized_entropy  log loss over that of always predicting the observed rate: He et al., "Practical Lessons from
- *                       Predicting Clicks on Ads at Facebook", ADKDD 2014, equation 1; 1 is of no use
- *   ece                 expected calibration error: the mean over rows of |predicted - observed| of their tenth.
- *                       Naeini et al., "Obtaining Well Calibrated Probabilities Using Bayesian Binning", AAAI 2015 */
+/* eval --calibration: what predictions promise against what came. By tenths of the rows in order of
+ * prediction, and as numbers over all of them: pcoc                predicted over observed positives
+ *   normalized_entropy  log loss over that of always predicting the observed rate: He et al., "Practical
+ * Lessons from Predicting Clicks on Ads at Facebook", ADKDD 2014, equation 1; 1 is of no use ece expected
+ * calibration error: the mean over rows of |predicted - observed| of their tenth. Naeini et al., "Obtaining
+ * Well Calibrated Probabilities Using Bayesian Binning", AAAI 2015 */
 #include <math.h>
 #include <stdio.h>
 #include "runtime/program.h"
@@ -94,7 +93,8 @@ void rt_print_calibration(const json_t *o) {
     const char *name;
     json_t *c;
     json_object_foreach((json_t *)o, name, c) {
-        static const char *const keys[] = {"predicted", "observed", "pcoc", "logloss", "normalized_entropy", "ece"};
+        static const char *const keys[] = {"predicted", "observed",           "pcoc",
+                                           "logloss",   "normalized_entropy", "ece"};
         printf("\ncalibration of %s\n", name);
         for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
             printf("%-20s ", keys[i]);

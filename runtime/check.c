@@ -2,7 +2,8 @@
 #include <string.h>
 #include "runtime/check.h"
 
-/* Whether training with the same options would come through: it stops at a bad row unless they are skipped. */
+/* Whether training with the same options would come through: it stops at a bad row unless they are skipped.
+ */
 static int verdict(const RtDataCheck *k) {
     const RtArgs *a = k->a;
     if (!k->rows) return RT_EXIT_FAILED;

@@ -1,7 +1,8 @@
-/* `check`: what is in log files, without training on them. Blocks of text are parsed by the threads of a pool, one
- * each; then each thread takes the columns that are its own through all of these blocks in order. So what is counted
- * doesn't depend on the number of threads, and memory is that of the blocks and of the counts (tally.h), whatever the
- * size of the data. check_read.c does this; check_column.c counts; check_warn.c judges; check_report.c prints. */
+/* `check`: what is in log files, without training on them. Blocks of text are parsed by the threads of a
+ * pool, one each; then each thread takes the columns that are its own through all of these blocks in order.
+ * So what is counted doesn't depend on the number of threads, and memory is that of the blocks and of the
+ * counts (tally.h), whatever the size of the data. check_read.c does this; check_column.c counts;
+ * check_warn.c judges; check_report.c prints. */
 #ifndef CTRC_RUNTIME_CHECK_H
 #define CTRC_RUNTIME_CHECK_H
 #include <jansson.h>
@@ -31,12 +32,12 @@ typedef struct {
     int label; /* number among the labels, -1 */
     bool raw;  /* its numbers go to the network as they are */
     bool hashed;
-    uint64_t rows, filled; /* filled: rows with a value; of a list: with an element */
-    uint64_t values;       /* of a list: elements that were kept */
-    RtTally tally;         /* of values, by rows; of a list's elements, without labels */
-    double min, max, sum;  /* of numbers */
-    RtTally lengths;       /* of a list, elements in the field */
-    uint64_t most; /* of a list: elements that are kept, 0: all */
+    uint64_t rows, filled;                     /* filled: rows with a value; of a list: with an element */
+    uint64_t values;                           /* of a list: elements that were kept */
+    RtTally tally;                             /* of values, by rows; of a list's elements, without labels */
+    double min, max, sum;                      /* of numbers */
+    RtTally lengths;                           /* of a list, elements in the field */
+    uint64_t most;                             /* of a list: elements that are kept, 0: all */
     uint64_t shortest, longest, elements, cut; /* cut: rows that have more than that */
     RtCheckBins *bins;                         /* NULL: none were late */
     RtCheckCourse *course;                     /* of a label */
@@ -45,7 +46,7 @@ typedef struct {
 typedef struct {
     int feature;
     const RtFeature *f;
-    uint64_t *occupied; /* of a cross: a bit a bucket */
+    uint64_t *occupied;          /* of a cross: a bit a bucket */
     uint64_t looked_up, unknown; /* of a vocabulary */
 } RtCheckFeature;
 
@@ -98,10 +99,11 @@ double rt_check_collisions(const RtDataCheck *k, const RtCheckFeature *f, double
 bool rt_check_course(const RtCheckColumn *c, double *first, double *last, double *rows);
 uint64_t rt_check_positives(const RtDataCheck *k, int label);
 
-void rt_check_warn(RtDataCheck *k);             /* check_warn.c: fills warnings */
-int rt_check_print(RtDataCheck *k);             /* check_report.c */
+void rt_check_warn(RtDataCheck *k); /* check_warn.c: fills warnings */
+int rt_check_print(RtDataCheck *k); /* check_report.c */
 /* A value of the column as people read it, 40 bytes of it at most, in quotes if it is a text. */
-const char *rt_check_show(const RtCheckColumn *c, const RtTally *t, const RtTallyValue *v, char out[RT_SHOWN]);
+const char *rt_check_show(const RtCheckColumn *c, const RtTally *t, const RtTallyValue *v,
+                          char out[RT_SHOWN]);
 const char *rt_check_feature_name(const RtDataCheck *k, const RtCheckFeature *f, char out[200]);
 
 #endif

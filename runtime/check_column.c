@@ -72,7 +72,8 @@ static Number *sorted(const RtCheckColumn *c) {
 static void make_bins(RtCheckColumn *c) {
     c->bins = rt_reader_alloc(1, sizeof *c->bins);
     Number *v = sorted(c);
-    for (int b = 0; b < RT_CHECK_BINS; b++) c->bins->lower[b] = v[(size_t)c->tally.map.n * b / RT_CHECK_BINS].x;
+    for (int b = 0; b < RT_CHECK_BINS; b++)
+        c->bins->lower[b] = v[(size_t)c->tally.map.n * b / RT_CHECK_BINS].x;
     free(v);
 }
 
@@ -95,7 +96,8 @@ double rt_check_quantile(const RtCheckColumn *c, double share) {
     size_t n = c->tally.map.n;
     uint64_t all = 0, seen = 0;
     double x = NAN;
-    for (int b = 0; c->bins && b < RT_CHECK_BINS; b++) v[n++] = (Number){c->bins->lower[b], c->bins->n[b], NULL};
+    for (int b = 0; c->bins && b < RT_CHECK_BINS; b++)
+        v[n++] = (Number){c->bins->lower[b], c->bins->n[b], NULL};
     qsort(v, n, sizeof *v, by_number);
     for (size_t i = 0; i < n; i++) all += v[i].n;
     for (size_t i = 0; i < n && isnan(x); i++)
@@ -142,6 +144,8 @@ void rt_check_column_add(RtCheckColumn *c, const RtCheckValues *v, uint32_t rows
             rt_tally_row(c->tally.none, half[r], labels, positive[r]);
         c->filled += list ? v->total[r] > 0 : v->count[r] > 0;
         for (uint32_t i = 0; i < v->count[r]; i++, at++) {
+            if (at + 16 < v->n) rt_tally_expect(&c->tally, v->key[at + 16], false);
+            if (at + 8 < v->n) rt_tally_expect(&c->tally, v->key[at + 8], true);
             RtText t = c->c->kind == RT_STRING ? v->text[at] : (RtText){NULL, 0};
             uint64_t *part = rt_tally_add(&c->tally, v->key[at], t.p, t.n);
             if (number) add_number(c, rt_check_number(c->c, v->key[at]));
@@ -255,7 +259,8 @@ double rt_check_collisions(const RtDataCheck *k, const RtCheckFeature *f, double
         const RtCheckColumn *c = &k->column[i];
         if (c->column != k->plan->root[f->feature]) continue;
         *distinct = rt_tally_distinct(&c->tally);
-        *exact = rt_tally_exact(&c->tally) && !f->f->farm64 && (c->c->kind == RT_STRING || c->c->kind == RT_INT);
+        *exact =
+            rt_tally_exact(&c->tally) && !f->f->farm64 && (c->c->kind == RT_STRING || c->c->kind == RT_INT);
         if (*exact) return count_collisions(c, rt_mod_new((uint32_t)f->f->buckets));
     }
     return expected(*distinct, buckets);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 #include "runtime/check.h"
 #include "runtime/message.h"
@@ -14,16 +15,16 @@ typedef struct {
     RtRows *rows;
     RtParser *parser;
     const RtDataCheck *k;
-    bool full; /* there is a block */
+    bool full;        /* there is a block */
     uint32_t n, take; /* rows; of these, as many as are wanted */
     uint8_t *half;
     uint32_t *positive;
     uint64_t *hash;
     size_t cap_half, cap_positive, cap_hash;
-    RtCheckValues *column;  /* [column] */
-    RtCheckValues *feature; /* [feature] ids of crosses, in key */
+    RtCheckValues *column;         /* [column] */
+    RtCheckValues *feature;        /* [feature] ids of crosses, in key */
     uint64_t *looked_up, *unknown; /* [feature] */
-    char *room; /* texts that don't stand in the block as such: no longer than it */
+    char *room;                    /* texts that don't stand in the block as such: no longer than it */
     size_t n_room, cap_room;
     RtMessage bad[RT_CHECK_MESSAGES];
     uint32_t n_bad, *bad_before; /* good rows before each bad one */
@@ -52,24 +53,24 @@ static RtText stable(Lane *l, const RtField *k, RtText t) {
     return (RtText){to, t.n};
 }
 
-static void put(RtCheckValues *v, uint64_t key, const RtText *text) {
-    v->key = rt_reader_grow(v->key, &v->cap_key, v->n + 1, sizeof *v->key);
-    if (text) v->text = rt_reader_grow(v->text, &v->cap_text, v->n + 1, sizeof *v->text);
-    if (text) v->text[v->n] = *text;
-    v->key[v->n++] = key;
+static void room(RtCheckValues *v, uint32_t more, bool texts) {
+    v->key = rt_reader_grow(v->key, &v->cap_key, v->n + more, sizeof *v->key);
+    if (texts) v->text = rt_reader_grow(v->text, &v->cap_text, v->n + more, sizeof *v->text);
 }
 
 static void take_column(Lane *l, const RtCheckColumn *c, const RtField *k, RtCheckValues *v) {
     size_t before = v->n;
     uint32_t n = c->c->is_list || !k->empty ? k->v->n : 0;
+    room(v, n, c->c->kind == RT_STRING);
     if (c->c->kind == RT_STRING)
         for (uint32_t i = 0; i < n; i++) {
             if (!k->v->text[i].p) continue;
             RtText text = stable(l, k, k->v->text[i]);
-            put(v, XXH3_64bits(text.p, text.n), &text);
+            v->text[v->n] = text;
+            v->key[v->n++] = XXH3_64bits(text.p, text.n);
         }
     else
-        for (uint32_t i = 0; i < n; i++) put(v, rt_check_number_key(c->c, k->v, i), NULL);
+        for (uint32_t i = 0; i < n; i++) v->key[v->n++] = rt_check_number_key(c->c, k->v, i);
     v->count = rt_reader_grow(v->count, &v->cap_count, (size_t)l->n + 1, sizeof *v->count);
     v->total = rt_reader_grow(v->total, &v->cap_total, (size_t)l->n + 1, sizeof *v->total);
     v->count[l->n] = (uint32_t)(v->n - before);
@@ -80,8 +81,10 @@ static void take_feature(Lane *l, const RtParser *p, int i) {
     const RtCheckFeature *f = &l->k->feature[i];
     if (f->f->op == RT_F_CROSS) {
         const RtValues *v = &p->features.value[f->feature];
+        RtCheckValues *to = &l->feature[i];
+        room(to, v->n, false);
         for (uint32_t j = 0; j < v->n; j++)
-            if (v->id[j] != RT_NO_ID) put(&l->feature[i], v->id[j], NULL);
+            if (v->id[j] != RT_NO_ID) to->key[to->n++] = v->id[j];
     } else if (f->f->op == RT_F_VOCAB) {
         const RtValues *v = &p->values[p->p->root[f->feature]];
         const RtVocabTable *t = p->p->m->vocabs[f->f->vocab].table;
@@ -218,7 +221,8 @@ static void choose_features(RtDataCheck *k) {
     k->feature = rt_reader_alloc((size_t)m->n_features, sizeof *k->feature);
     for (int i = 0; i < m->n_features; i++) {
         const RtFeature *f = &m->features[i];
-        bool wanted = f->op == RT_F_CROSS || ((f->op == RT_F_HASH || f->op == RT_F_VOCAB) && k->plan->root[i] >= 0);
+        bool wanted =
+            f->op == RT_F_CROSS || ((f->op == RT_F_HASH || f->op == RT_F_VOCAB) && k->plan->root[i] >= 0);
         if (!k->plan->feature_on[i] || !wanted || is_known(k, i)) continue;
         RtCheckFeature *g = &k->feature[k->n_features++];
         *g = (RtCheckFeature){.feature = i, .f = f};
@@ -288,8 +292,8 @@ static void close_plan(Reading *r) {
     r->k->plan = NULL;
 }
 
-/* Data to predict on has no label column, perhaps: then the rest of it is looked at. Not stdin: what was read of
- * it is gone. */
+/* Data to predict on has no label column, perhaps: then the rest of it is looked at. Not stdin: what was read
+ * of it is gone. */
 static int open_data(Reading *r, RtMessage *err) {
     uint64_t lines;
     RtMessage without;

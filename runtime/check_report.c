@@ -1,5 +1,5 @@
-/* What `check` prints: a table of the columns, one of hashes, crosses and vocabularies, bad rows, warnings; or all
- * that as one object. */
+/* What `check` prints: a table of the columns, one of hashes, crosses and vocabularies, bad rows, warnings;
+ * or all that as one object. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,12 +8,14 @@
 #include "runtime/check.h"
 #include "runtime/message.h"
 
-#define STANDS_OUT 0.001 /* share of the rows, from which more than the first of the frequent values are worth a place */
+#define STANDS_OUT                                                                                           \
+    0.001 /* share of the rows, from which more than the first of the frequent values are worth a place */
 enum { ALIKE = 3 /* warnings of a kind that are printed */ };
 
 static const char *const kinds[] = {"label", "string", "int", "float", "skip"};
 
-const char *rt_check_show(const RtCheckColumn *c, const RtTally *t, const RtTallyValue *v, char out[RT_SHOWN]) {
+const char *rt_check_show(const RtCheckColumn *c, const RtTally *t, const RtTallyValue *v,
+                          char out[RT_SHOWN]) {
     if (c->c->kind == RT_INT)
         snprintf(out, RT_SHOWN, "%lld", (long long)v->key);
     else if (c->c->kind == RT_STRING)
@@ -116,15 +118,16 @@ static void add_top(Table *t, int cell, const RtCheckColumn *c) {
     /* nothing stands out */
     if (n > 1 && (double)top[0].n < STANDS_OUT * (double)top_of(c)) n = 1;
     for (int i = 0; i < n && used < sizeof text; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %.3g %%", i ? ", " : "",
-                                 rt_check_show(c, &c->tally, &top[i], shown), 100 * share(top[i].n, top_of(c)));
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, "%s%s %.3g %%", i ? ", " : "",
+                             rt_check_show(c, &c->tally, &top[i], shown), 100 * share(top[i].n, top_of(c)));
     add(t, cell, "%s", text);
 }
 
 static void add_range(Table *t, int cell, const RtCheckColumn *c) {
     if (c->c->is_list && c->rows)
-        add(t, cell, "%llu to %llu long, mean %.3g", (unsigned long long)c->shortest, (unsigned long long)c->longest,
-            (double)c->elements / (double)c->rows);
+        add(t, cell, "%llu to %llu long, mean %.3g", (unsigned long long)c->shortest,
+            (unsigned long long)c->longest, (double)c->elements / (double)c->rows);
     else if (rt_check_is_number(c->c) && c->values)
         add(t, cell, "%.6g to %.6g, median %.6g", c->min, c->max, rt_check_quantile(c, 0.5));
 }
@@ -195,9 +198,9 @@ static void print_features(const RtDataCheck *k) {
 /* ---- text ---- */
 
 static void print_head(const RtDataCheck *k) {
-    printf("%s: %llu rows in %u file%s, %.1f MB in %.1f s (%.0f rows/s)\n", k->m->name, (unsigned long long)k->rows,
-           k->files.n, k->files.n == 1 ? "" : "s", (double)k->bytes / 1e6, k->seconds,
-           (double)k->rows / k->seconds);
+    printf("%s: %llu rows in %u file%s, %.1f MB in %.1f s (%.0f rows/s)\n", k->m->name,
+           (unsigned long long)k->rows, k->files.n, k->files.n == 1 ? "" : "s", (double)k->bytes / 1e6,
+           k->seconds, (double)k->rows / k->seconds);
     for (int l = 0; l < k->n_labels && k->rows; l++) {
         uint64_t n = rt_check_positives(k, l);
         printf("label %s: %llu rows are 1 (%.3g %%)\n", k->column[k->label[l]].c->name, (unsigned long long)n,
@@ -260,8 +263,8 @@ static json_t *top_json(const RtCheckColumn *c) {
     int n = rt_tally_top(&c->tally, top, RT_CHECK_TOP);
     json_t *a = json_array();
     for (int i = 0; i < n; i++)
-        json_array_append_new(a, json_pack("{s:o,s:I}", "value", value_json(c, &top[i]), "count",
-                                           (json_int_t)top[i].n));
+        json_array_append_new(
+            a, json_pack("{s:o,s:I}", "value", value_json(c, &top[i]), "count", (json_int_t)top[i].n));
     return a;
 }
 
@@ -281,9 +284,10 @@ static json_t *column_json(const RtDataCheck *k, const RtCheckColumn *c) {
         set_real(o, "median", rt_check_quantile(c, 0.5));
     }
     if (c->c->is_list && c->rows)
-        json_object_set_new(o, "length", json_pack("{s:I,s:f,s:I,s:I}", "min", (json_int_t)c->shortest, "mean",
-                                                   (double)c->elements / (double)c->rows, "max",
-                                                   (json_int_t)c->longest, "cut", (json_int_t)c->cut));
+        json_object_set_new(o, "length",
+                            json_pack("{s:I,s:f,s:I,s:I}", "min", (json_int_t)c->shortest, "mean",
+                                      (double)c->elements / (double)c->rows, "max", (json_int_t)c->longest,
+                                      "cut", (json_int_t)c->cut));
     for (int l = 0; l < k->n_labels && c->c->kind != RT_LABEL; l++)
         set_real(auc, k->column[k->label[l]].c->name, rt_check_auc(c, l));
     json_object_set_new(o, "auc", auc);

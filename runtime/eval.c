@@ -108,7 +108,9 @@ static int print(const RtModel *m, const RtArgs *a, const RtExec *x, RtMetrics *
 int rt_eval(const RtModel *m, const RtArgs *a) {
     char err[RT_MESSAGE] = "";
     if (a->calibration && !m->n_metrics)
-        return rt_fail(RT_EXIT_USAGE, "--calibration: expected a model with a metric, which pairs a prediction with a label");
+        return rt_fail(
+            RT_EXIT_USAGE,
+            "--calibration: expected a model with a metric, which pairs a prediction with a label");
     RtTables *t = rt_checkpoint_open(m, a->load, err, sizeof err);
     if (!t) return rt_fail(RT_EXIT_FAILED, "%s", err);
     RtExec *x = rt_exec_new(m, t, rt_args_threads(a), err, sizeof err);

@@ -1,7 +1,8 @@
-/* How many distinct hashes there are, from 16 KiB: HyperLogLog (Flajolet, Fusy, Gandouet, Meunier, "HyperLogLog:
- * the analysis of a near-optimal cardinality estimation algorithm", AofA 2007), with the estimator of Ertl, "New
- * cardinality estimation algorithms for HyperLogLog sketches", arXiv:1702.01284, algorithm 6, which needs no tables of
- * biases. Standard error 0.81 %, at any number. What it says depends on the set of hashes alone. */
+/* How many distinct hashes there are, from 16 KiB: HyperLogLog (Flajolet, Fusy, Gandouet, Meunier,
+ * "HyperLogLog: the analysis of a near-optimal cardinality estimation algorithm", AofA 2007), with the
+ * estimator of Ertl, "New cardinality estimation algorithms for HyperLogLog sketches", arXiv:1702.01284,
+ * algorithm 6, which needs no tables of biases. Standard error 0.81 %, at any number. What it says depends on
+ * the set of hashes alone. */
 #ifndef CTRC_RUNTIME_HLL_H
 #define CTRC_RUNTIME_HLL_H
 #include <stdint.h>

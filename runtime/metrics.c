@@ -93,7 +93,8 @@ double rt_logloss(double p, double y) {
 static bool is_first(const RtModel *m, int metric) {
     const RtMetric *b = &m->metrics[metric];
     for (const RtMetric *a = m->metrics; a < b; a++)
-        if (a->p[RT_EVAL] == b->p[RT_EVAL] && a->y[RT_EVAL] == b->y[RT_EVAL] && a->where[RT_EVAL] == b->where[RT_EVAL])
+        if (a->p[RT_EVAL] == b->p[RT_EVAL] && a->y[RT_EVAL] == b->y[RT_EVAL] &&
+            a->where[RT_EVAL] == b->where[RT_EVAL])
             return false;
     return true;
 }

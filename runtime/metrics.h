@@ -17,7 +17,8 @@ bool rt_metrics_value(RtMetrics *s, int metric, double *out, const char **why);
 const char *rt_metric_name(RtMetricKind k);
 
 /* ---- rows as they are kept ---- */
-/* From now on of each prediction with a label (and a condition) the rows are kept, whatever its metrics are. */
+/* From now on of each prediction with a label (and a condition) the rows are kept, whatever its metrics are.
+ */
 void rt_metrics_keep(RtMetrics *s);
 /* By rising prediction, of the first metric of such a pair; NULL: the metric isn't one. To be asked after all
  * values: it leaves no groups for a GAUC. */

@@ -36,7 +36,8 @@ uint32_t rt_args_threads(const RtArgs *a);
 /* What the reader needs for a command's --data; the rest is the caller's to set. */
 RtReaderOptions rt_reader_options(const RtModel *m, const RtArgs *a, const RtWords *paths, int purpose,
                                   RtTables *t);
-/* An evaluation: all rows of paths once, into s (which is reset). RT_EXIT_AGAIN: training was told to stop. */
+/* An evaluation: all rows of paths once, into s (which is reset). RT_EXIT_AGAIN: training was told to stop.
+ */
 typedef struct {
     uint64_t rows, bad_rows;
     double loss, seconds, wait;

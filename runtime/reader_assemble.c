@@ -12,9 +12,9 @@ typedef struct {
     size_t cap_run;
     uint32_t n_batch;
     uint64_t epoch, run_number, skip;
-    uint64_t good, bad; /* rows of this epoch; bad ones of the first */
+    uint64_t good, bad;       /* rows of this epoch; bad ones of the first */
     uint64_t held, negatives; /* rows of this epoch that sampling passed over */
-    uint64_t total;     /* rows of an epoch, known from the second on if they are kept */
+    uint64_t total;           /* rows of an epoch, known from the second on if they are kept */
     double progress;
     RtRows **kept; /* --cache: all rows of an epoch */
     size_t n_kept, cap_kept;
@@ -120,8 +120,7 @@ static bool any_rows(const Assembly *a, RtMessage *error) {
                           (unsigned long long)a->bad, a->r->first_bad.text);
     if (a->r->o.sampling.held)
         return rt_message(error, "none of the %llu rows is held out (--eval-fraction)", held);
-    return rt_message(error, "no rows are left: %llu are held out, %llu negatives left out", held,
-                      negatives);
+    return rt_message(error, "no rows are left: %llu are held out, %llu negatives left out", held, negatives);
 }
 
 static void publish_sampled(Assembly *a) {

@@ -1,5 +1,5 @@
-/* Which rows are read, by a hash of their bytes: XXH3 as a fraction of 2^64 against the share wanted. Two seeds, so
- * that the negatives that stay are spread over both parts alike. */
+/* Which rows are read, by a hash of their bytes: XXH3 as a fraction of 2^64 against the share wanted. Two
+ * seeds, so that the negatives that stay are spread over both parts alike. */
 #include "runtime/reader_internal.h"
 #include <xxhash.h>
 
@@ -24,6 +24,7 @@ int rt_label_column(const RtModel *m) {
         if (found >= 0) return -1;
         found = i;
     }
-    bool unit = found >= 0 && !m->columns[found].is_list && (m->columns[found].unit_label || m->columns[found].positive);
+    bool unit = found >= 0 && !m->columns[found].is_list &&
+                (m->columns[found].unit_label || m->columns[found].positive);
     return unit ? found : -1;
 }

@@ -32,12 +32,6 @@ void rt_tally_free(RtTally *t) {
 /* ---- the map ---- */
 
 /* Keys may be numbers' bits. */
-uint64_t rt_mixed(uint64_t key) { /* the finalizer of MurmurHash3 */
-    key = (key ^ key >> 33) * 0xff51afd7ed558ccdull;
-    key = (key ^ key >> 33) * 0xc4ceb9fe1a85ec53ull;
-    return key ^ key >> 33;
-}
-
 static size_t slot_of(const RtTallyMap *m, uint64_t key) {
     size_t k = rt_mixed(key) & (m->slots - 1);
     while (m->slot[k] && m->value[m->slot[k] - 1].key != key) k = (k + 1) & (m->slots - 1);
@@ -80,9 +74,9 @@ static int by_count(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Takes the median count away from all, and drops those that have none left: half of them at least. Done once for
- * every RT_TALLY_REST/2 values, it costs each a constant. (Anderson et al., "A high-performance algorithm for
- * identifying frequent items in data streams", IMC 2017.) */
+/* Takes the median count away from all, and drops those that have none left: half of them at least. Done once
+ * for every RT_TALLY_REST/2 values, it costs each a constant. (Anderson et al., "A high-performance algorithm
+ * for identifying frequent items in data streams", IMC 2017.) */
 static void purge(RtTallyMap *m) {
     static _Thread_local uint64_t count[RT_TALLY_REST];
     RtTallyMap kept = {.value = m->value, .slot = m->slot, .cap = m->cap, .slots = m->slots};
@@ -197,7 +191,8 @@ double rt_auc_of_groups(RtScored *s, size_t n) {
 
 static void score(int label, int learn, double prior, const uint64_t *part, RtScored *out) {
     const uint64_t *positive = part + NO_LABEL_PARTS + 2 * label;
-    out->score = ((double)positive[learn] + prior) / ((double)part[learn] + 1); /* one row's weight for the prior */
+    out->score =
+        ((double)positive[learn] + prior) / ((double)part[learn] + 1); /* one row's weight for the prior */
     out->positive = (double)positive[!learn];
     out->negative = (double)(part[!learn] - positive[!learn]);
 }

@@ -131,7 +131,8 @@ static int check_usage(const RtModel *m, const RtArgs *a, int64_t epochs) {
     if (code == RT_EXIT_OK)
         code = check_stdin(m, &a->eval_data, "--eval-data", epochs == 1, "add --epochs 1");
     if (code == RT_EXIT_OK && a->keep_negatives > 0 && rt_label_column(m) < 0)
-        return rt_fail(RT_EXIT_USAGE, "--keep-negatives: expected a model with one label, which lies in [0, 1]");
+        return rt_fail(RT_EXIT_USAGE,
+                       "--keep-negatives: expected a model with one label, which lies in [0, 1]");
     return code;
 }
 

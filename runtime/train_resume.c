@@ -26,9 +26,7 @@ static json_t *whole_epochs(const RtTrain *t) {
 
 static const char *bad_rows_word(const RtTrain *t) { return t->a->on_bad_row ? "skip" : "fail"; }
 
-static double keep_negatives(const RtTrain *t) {
-    return t->a->keep_negatives > 0 ? t->a->keep_negatives : 1;
-}
+static double keep_negatives(const RtTrain *t) { return t->a->keep_negatives > 0 ? t->a->keep_negatives : 1; }
 
 static json_t *run_json(const RtTrain *t) {
     const RtReader *r = t->reader;
@@ -37,8 +35,7 @@ static json_t *run_json(const RtTrain *t) {
     json_object_set_new(o, "batch", json_integer((json_int_t)t->m->batch));
     json_object_set_new(o, "shuffle", json_integer((json_int_t)t->shuffle));
     json_object_set_new(o, "on_bad_row", json_string(bad_rows_word(t)));
-    if (t->a->eval_fraction > 0)
-        json_object_set_new(o, "eval_fraction", json_real(t->a->eval_fraction));
+    if (t->a->eval_fraction > 0) json_object_set_new(o, "eval_fraction", json_real(t->a->eval_fraction));
     json_object_set_new(o, "data", t->data ? json_incref(t->data) : json_array());
     json_object_set_new(o, "bad_rows", json_integer((json_int_t)(r ? rt_reader_bad_rows(r) : t->bad_before)));
     json_object_set_new(o, "first_bad", first_bad ? json_string(first_bad) : json_null());

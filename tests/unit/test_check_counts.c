@@ -203,7 +203,8 @@ static void test_numbers_beyond_the_map(void **state) {
             half[i] = next(&s) & 1;
             positive[i] = x[i] > 0.9f;
         }
-        rt_check_column_add(&c, &(RtCheckValues){.key = key, .count = one, .total = one}, BLOCK, half, positive);
+        rt_check_column_add(&c, &(RtCheckValues){.key = key, .count = one, .total = one}, BLOCK, half,
+                            positive);
     }
     assert_int_equal(c.rows, ROWS);
     assert_int_equal(c.filled, ROWS);
