@@ -12,14 +12,21 @@
 typedef enum {
     FLAG,
     NUMBER,
+    SHARE,
     TIME,
     TEXT,
     WORD,
     HOW,
     FILES,
     LATER
-} Kind; /* HOW: a flag, or one of the words */
-enum { T = 1 << RT_CMD_TRAIN, E = 1 << RT_CMD_EVAL, P = 1 << RT_CMD_PREDICT, I = 1 << RT_CMD_INFO };
+} Kind; /* SHARE: between 0 and 1; HOW: a flag, or one of the words */
+enum {
+    T = 1 << RT_CMD_TRAIN,
+    E = 1 << RT_CMD_EVAL,
+    P = 1 << RT_CMD_PREDICT,
+    C = 1 << RT_CMD_CHECK,
+    I = 1 << RT_CMD_INFO
+};
 typedef struct {
     const char *name, *value, *help; /* value: how the help calls it, for WORD the choices a|b|c */
     Kind kind;
@@ -30,11 +37,17 @@ typedef struct {
 #define AT(field) offsetof(RtArgs, field)
 static const Option options[] = {
     {"--data", "F...", "files, directories or - for stdin; .gz and .zst are read as they are", FILES,
-     T | E | P, AT(data), 0},
+     T | E | P | C, AT(data), 0},
     {"--eval-data", "F...", "evaluate on these after each epoch", FILES, T, AT(eval_data), 0},
+    {"--eval-fraction", "P", "hold out this share of the rows, the same ones always; evaluate on them", SHARE,
+     T | E, AT(eval_fraction), 0},
+    {"--keep-negatives", "P", "train on this share of the rows whose label is 0; predictions are corrected",
+     SHARE, T, AT(keep_negatives), 0},
+    {"--validate-first", "N", "read N rows and look at them before training starts", NUMBER, T,
+     AT(validate_first), 1},
     {"--epochs", "N", "how often to go through the data", NUMBER, T, AT(epochs), 1},
     {"--steps", "N", "stop after N steps", NUMBER, T, AT(steps), 0},
-    {"--threads", "N", "threads of a step (default: the CPUs this process may use)", NUMBER, T | E | P,
+    {"--threads", "N", "threads of a step (default: the CPUs this process may use)", NUMBER, T | E | P | C,
      AT(threads), 1},
     {"--seed", "N", "of initial values, shuffling and dropout", NUMBER, T, AT(seed), INT64_MIN},
     {"--no-shuffle", NULL, "rows in file order", FLAG, T, AT(no_shuffle), 0},
@@ -53,24 +66,26 @@ static const Option options[] = {
     {"--load", "DIR", "the checkpoint to use", TEXT, E | P, AT(load), 0},
     {"--log", "FILE.jsonl", "write a line of JSON every --log-every steps", TEXT, T, AT(log), 0},
     {"--log-every", "STEPS", "default 100", NUMBER, T, AT(log_every), 1},
-    {"--on-bad-row", "fail|skip", "what to do with a row that cannot be read (default fail)", WORD, T | E,
-     AT(on_bad_row), 0},
-    {"--bad-rows", "FILE", "where skipped rows are written", TEXT, T | E, AT(bad_rows), 0},
-    {"--max-bad-rows", "N", "give up after more than N skipped rows", NUMBER, T | E, AT(max_bad_rows), 0},
-    {"--progress", "auto|always|never", "a progress line (default: on a terminal)", WORD, T | E | P,
+    {"--on-bad-row", "fail|skip", "what to do with a row that cannot be read (default fail)", WORD,
+     T | E | P | C, AT(on_bad_row), 0},
+    {"--bad-rows", "FILE", "where skipped rows are written, as they are", TEXT, T | E | P | C, AT(bad_rows),
+     0},
+    {"--max-bad-rows", "N", "give up after more than N skipped rows", NUMBER, T | E | P | C, AT(max_bad_rows),
+     0},
+    {"--progress", "auto|always|never", "a progress line (default: on a terminal)", WORD, T | E | P | C,
      AT(progress), 0},
     {"--cache", "none|memory", "memory: keep parsed rows, so later epochs read no text", WORD, T, AT(cache),
      0},
-    {"--json", NULL, "print one JSON object instead of a summary", FLAG, T | E | I, AT(json), 0},
+    {"--json", NULL, "print one JSON object instead of a summary", FLAG, T | E | C | I, AT(json), 0},
+    {"--calibration", NULL, "also how far predictions can be taken for probabilities", FLAG, E,
+     AT(calibration), 0},
     {"-o", "FILE", "write here instead of stdout, whole or not at all", TEXT, P, AT(out), 0},
     {"--header", NULL, "first a line with the predictions' names", FLAG, P, AT(header), 0},
     {"--format", "csv|jsonl", "of the output (default csv)", WORD, P, AT(format), 0},
-    {"--eval-fraction", NULL, NULL, LATER, T, 0, 0},
     {"--tensorboard", NULL, NULL, LATER, T, 0, 0},
     {"--profile", NULL, NULL, LATER, T, 0, 0},
     {"--eval-every", NULL, NULL, LATER, T, 0, 0},
     {"--early-stop", NULL, NULL, LATER, T, 0, 0},
-    {"--validate-first", NULL, NULL, LATER, T, 0, 0},
     {"--columns", NULL, NULL, LATER, P, 0, 0},
 };
 enum { N_OPTIONS = sizeof options / sizeof *options };
@@ -81,9 +96,10 @@ static const struct {
     {"train", "train on log files"},
     {"eval", "metrics of a checkpoint on log files"},
     {"predict", "predictions of a checkpoint, one line a row"},
+    {"check", "what is in log files, column by column, and what is wrong with it"},
     {"info", "model, columns, weights, memory, passes"},
 };
-static const char *const later_commands[] = {"check", "export"};
+static const char *const later_commands[] = {"export"};
 
 /* ---- help ---- */
 
@@ -100,25 +116,31 @@ static void print_examples(FILE *f, RtCommand c, const char *p) {
     case RT_CMD_TRAIN:
         fprintf(f, "  %s train --data train.csv --eval-data eval.csv --save ckpt\n", p);
         fprintf(f, "  %s train --data logs/ --epochs 3 --cache memory --log train.jsonl\n", p);
+        fprintf(f, "  %s train --data logs/ --eval-fraction 0.1 --on-bad-row skip --bad-rows bad.csv\n", p);
         fprintf(f, "  zstdcat day1.zst | %s train --data - --json\n", p);
         fprintf(f, "  %s train --data logs/ --save ckpt --save-every 1000 --resume --stop-after 3h\n", p);
         break;
     case RT_CMD_EVAL:
         fprintf(f, "  %s eval --data eval.csv.gz --load ckpt\n", p);
-        fprintf(f, "  %s eval --data eval/ --load ckpt --json\n", p);
+        fprintf(f, "  %s eval --data eval/ --load ckpt --calibration --json\n", p);
         break;
     case RT_CMD_PREDICT:
         fprintf(f, "  %s predict --data new.csv --load ckpt > predictions.csv\n", p);
         fprintf(f, "  %s predict --data new.csv --load ckpt --header -o predictions.csv\n", p);
+        break;
+    case RT_CMD_CHECK:
+        fprintf(f, "  %s check --data logs/\n", p);
+        fprintf(f, "  %s check --data logs/ --on-bad-row skip --bad-rows bad.csv\n", p);
+        fprintf(f, "  %s check --data day1.csv.gz --json | jq .warnings\n", p);
         break;
     default: fprintf(f, "  %s info\n  %s info --json | jq .parameters\n", p, p);
     }
 }
 
 static void help(FILE *f, const RtArgs *a, RtCommand c) {
-    static const char *const usage[RT_COMMANDS] = {"--data F... [options]",
-                                                   "--data F... --load DIR [options]",
-                                                   "--data F... --load DIR [options]", "[--json]"};
+    static const char *const usage[RT_COMMANDS] = {
+        "--data F... [options]", "--data F... --load DIR [options]", "--data F... --load DIR [options]",
+        "--data F... [options]", "[--json]"};
     fprintf(f, "usage: %s %s %s\n%s\n\n", a->program, commands[c].name, usage[c], commands[c].help);
     for (int i = 0; i < N_OPTIONS; i++)
         if (options[i].kind != LATER && (options[i].commands & 1u << c)) print_option(f, &options[i]);
@@ -177,6 +199,15 @@ static int number(const Option *o, const char *text, int64_t *out) {
     return -1;
 }
 
+static int share(const Option *o, const char *text, double *out) {
+    char *end;
+    double v = strtod(text, &end);
+    if (end == text || *end || !(v > 0 && v < 1))
+        return wrong(NULL, "%s: expected a number between 0 and 1, found '%s'", o->name, text);
+    *out = v;
+    return -1;
+}
+
 static int word(const Option *o, const char *text, int *out) {
     const char *p = o->value;
     for (int i = 0;; i++) {
@@ -229,6 +260,7 @@ static int take(RtArgs *a, const Option *o, const char *inline_value, int argc, 
     if (!v || !*v) return wrong(NULL, "%s: expected %s", o->name, o->value);
     switch (o->kind) {
     case NUMBER: return number(o, v, to);
+    case SHARE: return share(o, v, to);
     case WORD: return word(o, v, to);
     case TIME: return duration(o, v, to);
     case FILES:
@@ -272,7 +304,8 @@ static int consistent(const RtArgs *a) {
     if (a->command == RT_CMD_INFO) return -1;
     if (!a->data.n && !(a->command == RT_CMD_TRAIN && a->steps == 0))
         return wrong(NULL, "%s needs --data", name);
-    if (a->command != RT_CMD_TRAIN && !a->load) return wrong(NULL, "%s needs --load", name);
+    if (a->command != RT_CMD_TRAIN && a->command != RT_CMD_CHECK && !a->load)
+        return wrong(NULL, "%s needs --load", name);
     if (a->bad_rows && !a->on_bad_row)
         return wrong("add --on-bad-row skip", "--bad-rows is for skipped rows");
     if (a->max_bad_rows >= 0 && !a->on_bad_row)
@@ -285,6 +318,13 @@ static int consistent(const RtArgs *a) {
     }
     if (a->resume && has_stdin(&a->data))
         return wrong(NULL, "--data -: stdin cannot be read again, so --resume cannot go on with it");
+    if (a->command == RT_CMD_TRAIN && a->eval_fraction > 0 && a->eval_data.n)
+        return wrong(NULL, "--eval-fraction and --eval-data: expected one of them");
+    const char *again = a->validate_first > 0  ? "--validate-first"
+                        : a->eval_fraction > 0 ? "--eval-fraction"
+                                               : NULL;
+    if (a->command == RT_CMD_TRAIN && again && has_stdin(&a->data))
+        return wrong(NULL, "--data -: stdin can be read once only, %s reads it twice", again);
     if (has_stdin(&a->data) && has_stdin(&a->eval_data))
         return wrong(NULL, "--data and --eval-data cannot both be stdin");
     return -1;
@@ -317,7 +357,8 @@ static int find_command(RtArgs *a, const char *model, const char *version, int a
     char hint[100];
     const char *best = rt_nearest(c, names, RT_COMMANDS);
     if (best) snprintf(hint, sizeof hint, "did you mean '%s'?", best);
-    return wrong(best ? hint : "the commands are train, eval, predict and info", "unknown command '%s'", c);
+    return wrong(best ? hint : "the commands are train, eval, predict, check and info",
+                 "unknown command '%s'", c);
 }
 
 int rt_args_parse(RtArgs *a, const char *model, const char *version, int argc, char **argv) {
@@ -326,6 +367,7 @@ int rt_args_parse(RtArgs *a, const char *model, const char *version, int argc, c
                   .threads = -1,
                   .log_every = -1,
                   .max_bad_rows = -1,
+                  .validate_first = -1,
                   .save_every = -1,
                   .keep = -1,
                   .stop_after = -1};

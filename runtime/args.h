@@ -1,10 +1,10 @@
-/* The command line of a generated program, as in the manual: MODEL train|eval|predict|info. */
+/* The command line of a generated program, as in the manual: MODEL train|eval|predict|check|info. */
 #ifndef CTRC_RUNTIME_ARGS_H
 #define CTRC_RUNTIME_ARGS_H
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum { RT_CMD_TRAIN, RT_CMD_EVAL, RT_CMD_PREDICT, RT_CMD_INFO, RT_COMMANDS } RtCommand;
+typedef enum { RT_CMD_TRAIN, RT_CMD_EVAL, RT_CMD_PREDICT, RT_CMD_CHECK, RT_CMD_INFO, RT_COMMANDS } RtCommand;
 typedef enum { RT_PROGRESS_AUTO, RT_PROGRESS_ALWAYS, RT_PROGRESS_NEVER } RtProgressMode;
 /* --resume; with changed data or program too; from the checkpoint before a damaged one. */
 enum { RT_RESUME = 1, RT_RESUME_FORCE = 2, RT_RESUME_PREVIOUS = 4 };
@@ -19,7 +19,9 @@ typedef struct {
     RtWords data, eval_data;
     int64_t epochs, steps, threads, seed; /* -1: not given */
     bool seed_given;                      /* a seed may be any number */
-    bool no_shuffle, json, header;
+    bool no_shuffle, json, header, calibration;
+    double eval_fraction, keep_negatives; /* 0: not given */
+    int64_t validate_first;               /* -1: not given */
     const char *save, *load, *init_from, *log, *bad_rows, *out;
     int64_t save_every, keep;        /* -1: not given */
     unsigned resume;                 /* RT_RESUME… or'ed */

@@ -21,7 +21,7 @@ typedef struct {
     Room *offsets;    /* [axis] */
     Room *value;      /* [target] */
     TableRoom *table; /* [weight] */
-    Room row_file, row_line;
+    Room row_file, row_line, row_bad;
 } Own;
 
 /* Where an item's values go: an input of its own, or a lookup's, whose ids then become unique rows. */
@@ -136,6 +136,7 @@ void rt_batch_free(const RtAssembler *a, RtBatch *b) {
     free(o->table);
     free(o->row_file.p);
     free(o->row_line.p);
+    free(o->row_bad.p);
     free(b->offsets);
     free(b->inputs);
     free(b->tables);
@@ -147,15 +148,18 @@ void rt_batch_free(const RtAssembler *a, RtBatch *b) {
 static void find_records(RtAssembler *a, Own *o, const RtRef *refs, uint32_t n) {
     uint32_t *file = room(&o->row_file, (size_t)n * sizeof *file);
     uint64_t *line = room(&o->row_line, (size_t)n * sizeof *line);
+    bool *is_bad = room(&o->row_bad, (size_t)n * sizeof *is_bad);
     for (uint32_t r = 0; r < n; r++) {
         const RtRows *rows = refs[r].rows;
         a->record[r] = rows->word + rows->at[refs[r].row];
         __builtin_prefetch(a->record[r]);
         file[r] = rows->file;
-        line[r] = rows->first_line + rows->line[refs[r].row];
+        line[r] = rows->first_line + (rows->line[refs[r].row] & ~RT_LINE_BAD);
+        is_bad[r] = rows->line[refs[r].row] & RT_LINE_BAD;
     }
     o->batch.row_file = file;
     o->batch.row_line = line;
+    o->batch.row_bad = is_bad;
 }
 
 static void make_offsets(RtAssembler *a, Own *o, uint32_t n) {

@@ -159,6 +159,8 @@ static RtTables *load(const RtModel *m, const char *dir, const json_t *json, RtS
         rt_tables_free(t);
         return NULL;
     }
+    double keep = json_real_value(json_object_get(json, "keep_negatives"));
+    if (t && keep > 0 && keep < 1) *rt_tables_keep_negatives(t) = keep;
     if (t) rt_tables_loaded(t, (uint64_t)json_integer_value(json_object_get(json, "step")));
     return t;
 }

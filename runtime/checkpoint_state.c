@@ -133,6 +133,8 @@ static json_t *describe(const RtModel *m, RtTables *t, const RtState *s, json_t 
     json_object_set_new(o, "step", json_integer((json_int_t)s->step));
     json_object_set_new(o, "epoch", json_integer((json_int_t)s->epoch));
     json_object_set_new(o, "epoch_rows", json_integer((json_int_t)s->epoch_rows));
+    if (*rt_tables_keep_negatives(t) < 1)
+        json_object_set_new(o, "keep_negatives", json_real(*rt_tables_keep_negatives(t)));
     for (int i = 0; i < m->n_weights; i++)
         if (m->weights[i].optimizer >= 0 && m->opts[m->weights[i].optimizer].kind == RT_ADAM_ASYNC)
             json_object_set_new(updates, m->weights[i].name,

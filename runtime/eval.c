@@ -7,14 +7,35 @@
 #include "runtime/progress.h"
 #include "runtime/stop.h"
 
+float rt_corrected(float p, double keep) {
+    double q = p;
+    return keep >= 1 || !(q >= 0 && q <= 1) ? p : (float)(q / (q + (1 - q) / keep));
+}
+
+static void add_rows(const RtExec *x, int function, RtMetrics *s, int metric, const float *p, const float *y,
+                     const float *where, const uint64_t *by) {
+    double keep = *rt_tables_keep_negatives(x->tables);
+    uint32_t rows = x->step.rows;
+    if (function != RT_EVAL || keep >= 1) {
+        rt_metrics_add(s, metric, rows, p, y, where, by);
+        return;
+    }
+    float q[256]; /* what the function left may be looked at again: it stays as it is */
+    for (uint32_t i = 0, n; i < rows; i += n) {
+        n = rows - i < 256 ? rows - i : 256;
+        for (uint32_t k = 0; k < n; k++) q[k] = rt_corrected(p[i + k], keep);
+        rt_metrics_add(s, metric, n, q, y + i, where ? where + i : NULL, by ? by + i : NULL);
+    }
+}
+
 void rt_collect(const RtExec *x, int function, RtMetrics *s) {
     const RtModel *m = x->m;
     for (int i = 0; i < m->n_metrics; i++) {
         const RtMetric *t = &m->metrics[i];
         const void *where = t->where[function] >= 0 ? rt_exec_output(x, function, t->where[function]) : NULL;
         const void *by = t->by[function] >= 0 ? rt_exec_output(x, function, t->by[function]) : NULL;
-        rt_metrics_add(s, i, x->step.rows, rt_exec_output(x, function, t->p[function]),
-                       rt_exec_output(x, function, t->y[function]), where, by);
+        add_rows(x, function, s, i, rt_exec_output(x, function, t->p[function]),
+                 rt_exec_output(x, function, t->y[function]), where, by);
     }
 }
 
@@ -48,6 +69,7 @@ int rt_evaluate(RtExec *x, const RtArgs *a, const RtWords *paths, RtMetrics *s, 
     double start = rt_now();
     RtReaderOptions o = rt_reader_options(x->m, a, paths, RT_EVAL, x->tables);
     if (a->command == RT_CMD_TRAIN) o.bad_path = NULL; /* it holds the rows of --data */
+    o.sampling = (RtSampling){.hold_out = a->eval_fraction, .held = true};
     o.wake = a->command == RT_CMD_TRAIN ? rt_stop_wake : NULL;
     *out = (RtEvaluation){0};
     rt_metrics_reset(s);
@@ -73,16 +95,22 @@ static int print(const RtModel *m, const RtArgs *a, const RtExec *x, RtMetrics *
     json_object_set_new(o, "read_s", json_real(e->wait));
     json_object_set_new(o, "compute_s", json_real(x->run_seconds));
     json_object_set_new(o, "bad_rows", json_integer((json_int_t)e->bad_rows));
+    if (a->calibration) json_object_set_new(o, "calibration", rt_calibration(m, s));
     if (a->json) return rt_print_json(o);
     printf("%s: %llu rows in %.1f s\n", m->name, (unsigned long long)e->rows, e->seconds);
     printf("%-20s %.6f\n", "loss", e->loss);
     rt_print_metrics(m, o, true, stdout);
+    if (a->calibration) rt_print_calibration(json_object_get(o, "calibration"));
     json_decref(o);
     return rt_flush_stdout();
 }
 
 int rt_eval(const RtModel *m, const RtArgs *a) {
     char err[RT_MESSAGE] = "";
+    if (a->calibration && !m->n_metrics)
+        return rt_fail(
+            RT_EXIT_USAGE,
+            "--calibration: expected a model with a metric, which pairs a prediction with a label");
     RtTables *t = rt_checkpoint_open(m, a->load, err, sizeof err);
     if (!t) return rt_fail(RT_EXIT_FAILED, "%s", err);
     RtExec *x = rt_exec_new(m, t, rt_args_threads(a), err, sizeof err);
@@ -90,6 +118,7 @@ int rt_eval(const RtModel *m, const RtArgs *a) {
     RtProgress progress;
     RtEvaluation e;
     rt_progress_init(&progress, a->progress);
+    if (a->calibration) rt_metrics_keep(s);
     int code = x ? rt_evaluate(x, a, &a->data, s, &progress, &e) : rt_fail(RT_EXIT_FAILED, "%s", err);
     if (code == RT_EXIT_OK) code = print(m, a, x, s, &e);
     rt_metrics_free(s);

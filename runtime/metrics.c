@@ -15,6 +15,7 @@ typedef struct {
 struct RtMetrics {
     const RtModel *m;
     Rows *rows;
+    bool keep; /* rows of all pairs */
 };
 
 const char *rt_metric_name(RtMetricKind k) {
@@ -61,11 +62,19 @@ static uint64_t pack(float p, float y) {
     u ^= u >> 31 ? 0xffffffffu : 0x80000000u;
     return (uint64_t)u << 32 | float_bits(y);
 }
-static float label_of(uint64_t row) {
+float rt_row_label(uint64_t row) {
     uint32_t u = (uint32_t)row;
     float y;
     memcpy(&y, &u, sizeof y);
     return y;
+}
+
+float rt_row_prediction(uint64_t row) {
+    uint32_t u = (uint32_t)(row >> 32);
+    float p;
+    u ^= u >> 31 ? 0x80000000u : 0xffffffffu;
+    memcpy(&p, &u, sizeof p);
+    return p;
 }
 
 static void room(Rows *r, uint64_t more, bool groups) {
@@ -75,16 +84,28 @@ static void room(Rows *r, uint64_t more, bool groups) {
     if (groups) r->group = need(realloc(r->group, r->cap * sizeof *r->group));
 }
 
-static double clipped_logloss(double p, double y) {
+double rt_logloss(double p, double y) {
     p = p < 1e-7 ? 1e-7 : p > 1 - 1e-7 ? 1 - 1e-7 : p;
     return -(y * log(p) + (1 - y) * log1p(-p));
 }
+
+/* Whether no earlier metric looks at the same prediction, label and rows. */
+static bool is_first(const RtModel *m, int metric) {
+    const RtMetric *b = &m->metrics[metric];
+    for (const RtMetric *a = m->metrics; a < b; a++)
+        if (a->p[RT_EVAL] == b->p[RT_EVAL] && a->y[RT_EVAL] == b->y[RT_EVAL] &&
+            a->where[RT_EVAL] == b->where[RT_EVAL])
+            return false;
+    return true;
+}
+
+void rt_metrics_keep(RtMetrics *s) { s->keep = true; }
 
 void rt_metrics_add(RtMetrics *s, int metric, uint32_t rows, const float *p, const float *y,
                     const float *where, const uint64_t *by) {
     Rows *r = &s->rows[metric];
     RtMetricKind kind = s->m->metrics[metric].kind;
-    bool keep = kind == RT_AUC || kind == RT_GAUC;
+    bool keep = kind == RT_AUC || kind == RT_GAUC || (s->keep && is_first(s->m, metric));
     if (keep) room(r, rows, kind == RT_GAUC);
     for (uint32_t i = 0; i < rows; i++) {
         if (where && where[i] == 0) continue;
@@ -92,8 +113,9 @@ void rt_metrics_add(RtMetrics *s, int metric, uint32_t rows, const float *p, con
         if (keep) {
             r->row[r->n] = pack(p[i], y[i]);
             if (kind == RT_GAUC) r->group[r->n] = by[i];
-        } else if (kind == RT_LOGLOSS)
-            r->loss += clipped_logloss(p[i], y[i]);
+        }
+        if (kind == RT_LOGLOSS)
+            r->loss += rt_logloss(p[i], y[i]);
         else if (kind == RT_ACCURACY)
             r->right += (p[i] > 0.5f) == (y[i] > 0.5f);
         r->p += p[i];
@@ -122,7 +144,7 @@ static void radix_pass(const uint64_t *key, int shift, uint64_t n, const uint64_
 }
 
 /* By prediction, and before that by group. An even number of passes: the result is where the rows were. */
-static void sort_rows(Rows *r) {
+static void sort_rows(const Rows *r) {
     uint64_t *count = need(malloc(65536 * sizeof *count)), *row = need(malloc((r->n + 1) * sizeof *row));
     uint64_t *group = r->group ? need(malloc((r->n + 1) * sizeof *group)) : NULL;
     radix_pass(r->row, 32, r->n, r->row, r->group, row, group, count);
@@ -144,7 +166,7 @@ static bool auc_of(const Rows *r, uint64_t lo, uint64_t hi, double *auc) {
         uint64_t tie = i;
         double p = 0, n = 0;
         for (; i < hi && r->row[i] >> 32 == r->row[tie] >> 32; i++) {
-            double y = label_of(r->row[i]);
+            double y = rt_row_label(r->row[i]);
             p += y;
             n += 1 - y;
         }
@@ -167,6 +189,15 @@ static bool gauc_of(const Rows *r, double *out) {
     }
     *out = sum / rows;
     return rows > 0;
+}
+
+const uint64_t *rt_metrics_rows(RtMetrics *s, int metric, uint64_t *n) {
+    Rows r = s->rows[metric];
+    *n = r.n;
+    if (!s->keep || !is_first(s->m, metric)) return NULL;
+    r.group = NULL;
+    if (r.n) sort_rows(&r);
+    return r.row;
 }
 
 bool rt_metrics_value(RtMetrics *s, int metric, double *out, const char **why) {

@@ -16,4 +16,16 @@ void rt_metrics_add(RtMetrics *s, int metric, uint32_t rows, const float *p, con
 bool rt_metrics_value(RtMetrics *s, int metric, double *out, const char **why);
 const char *rt_metric_name(RtMetricKind k);
 
+/* ---- rows as they are kept ---- */
+/* From now on of each prediction with a label (and a condition) the rows are kept, whatever its metrics are.
+ */
+void rt_metrics_keep(RtMetrics *s);
+/* By rising prediction, of the first metric of such a pair; NULL: the metric isn't one. To be asked after all
+ * values: it leaves no groups for a GAUC. */
+const uint64_t *rt_metrics_rows(RtMetrics *s, int metric, uint64_t *n);
+float rt_row_prediction(uint64_t row);
+float rt_row_label(uint64_t row);
+/* -(y log p + (1 - y) log(1 - p)), p kept off 0 and 1 by 1e-7. */
+double rt_logloss(double p, double y);
+
 #endif

@@ -71,15 +71,17 @@ static void print_value(FILE *f, float v, bool json) {
         fprintf(f, "%.9g", (double)v);
 }
 
-static bool print_rows(FILE *f, const RtExec *x, bool json) {
+/* A bad row has a line, too: nan, or null in JSON. */
+static bool print_rows(FILE *f, const RtExec *x, const bool *bad, bool json) {
     const RtModel *m = x->m;
+    double keep = *rt_tables_keep_negatives(x->tables);
     for (uint32_t i = 0; i < x->step.rows; i++) {
         if (json) fputc('{', f);
         for (int k = 0; k < m->n_predictions; k++) {
             const float *v = rt_exec_output(x, RT_PREDICT, m->predictions[k].output[RT_PREDICT]);
             if (k) fputc(',', f);
             if (json) fprintf(f, "\"%s\":", m->predictions[k].name); /* an identifier: nothing to escape */
-            print_value(f, v[i], json);
+            print_value(f, bad[i] ? NAN : rt_corrected(v[i], keep), json);
         }
         fputs(json ? "}\n" : "\n", f);
     }
@@ -91,21 +93,24 @@ static int predict_batches(RtExec *x, RtReader *r, const RtArgs *a, Out *out) {
     RtProgress progress;
     RtBatch *b;
     uint64_t rows = 0;
-    int got = 0;
+    int got = 0, code = RT_EXIT_OK;
     rt_progress_init(&progress, a->progress);
     rt_progress_begin(&progress, "prediction", rt_now());
     if (a->header && !a->format) print_header(out->f, x->m);
-    while (!ferror(out->f) && (got = rt_reader_next(r, &b, err, sizeof err)) > 0) {
+    while (code == RT_EXIT_OK && !ferror(out->f) && (got = rt_reader_next(r, &b, err, sizeof err)) > 0) {
         rt_exec_batch(x, b);
         rt_exec_run(x, RT_PREDICT, x->m->program->predict);
         rows += b->rows;
-        bool ok = print_rows(out->f, x, a->format);
+        bool ok = print_rows(out->f, x, b->row_bad, a->format);
         rt_reader_release(r, b);
         if (!ok) return out_failed(out);
         rt_progress_show(&progress, rt_now(), rows, NAN, rt_reader_progress(r), 0);
+        code = rt_too_many_bad_rows(r, a);
     }
     rt_progress_clear();
-    return got < 0 ? rt_fail(RT_EXIT_FAILED, "%s", err) : RT_EXIT_OK;
+    if (got < 0) return rt_fail(RT_EXIT_FAILED, "%s", err);
+    if (code == RT_EXIT_OK) rt_warn_bad_rows(r, a->bad_rows);
+    return code;
 }
 
 static int predict_with(RtExec *x, const RtArgs *a, RtTables *t) {

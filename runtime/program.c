@@ -50,7 +50,9 @@ RtReaderOptions rt_reader_options(const RtModel *m, const RtArgs *a, const RtWor
                              .purpose = purpose,
                              .batch = (uint32_t)m->batch,
                              .epochs = 1,
-                             .bad = a->on_bad_row ? RT_BAD_SKIP : RT_BAD_FAIL,
+                             .bad = !a->on_bad_row          ? RT_BAD_FAIL
+                                    : purpose == RT_PREDICT ? RT_BAD_HOLD /* a line a row */
+                                                            : RT_BAD_SKIP,
                              .bad_path = a->bad_rows,
                              .threads = threads > 1 ? (int)(threads / 2) : 1,
                              .tables = t};
@@ -72,7 +74,7 @@ int rt_main(const RtProgram *program, int argc, char **argv) {
         code = rt_flush_stdout(); /* help was asked for */
     else if (code < 0) {
         int (*const commands[RT_COMMANDS])(const RtModel *, const RtArgs *) = {rt_train, rt_eval, rt_predict,
-                                                                               rt_info};
+                                                                               rt_check_data, rt_info};
         code = commands[a.command](m, &a);
     }
     rt_args_free(&a);

@@ -15,7 +15,12 @@ int rt_main(const RtProgram *program, int argc, char **argv);
 int rt_train(const RtModel *m, const RtArgs *a);
 int rt_eval(const RtModel *m, const RtArgs *a);
 int rt_predict(const RtModel *m, const RtArgs *a);
+int rt_check_data(const RtModel *m, const RtArgs *a);
 int rt_info(const RtModel *m, const RtArgs *a);
+
+/* train --validate-first: looks at the first rows of --data. An exit code; what it thinks of them is a
+ * warning. */
+int rt_validate_first(const RtModel *m, const RtArgs *a);
 
 /* Prints "error: message" to stderr, below a progress line if there is one; a message that begins with a
  * place
@@ -31,7 +36,8 @@ uint32_t rt_args_threads(const RtArgs *a);
 /* What the reader needs for a command's --data; the rest is the caller's to set. */
 RtReaderOptions rt_reader_options(const RtModel *m, const RtArgs *a, const RtWords *paths, int purpose,
                                   RtTables *t);
-/* An evaluation: all rows of paths once, into s (which is reset). RT_EXIT_AGAIN: training was told to stop. */
+/* An evaluation: all rows of paths once, into s (which is reset). RT_EXIT_AGAIN: training was told to stop.
+ */
 typedef struct {
     uint64_t rows, bad_rows;
     double loss, seconds, wait;
@@ -39,8 +45,12 @@ typedef struct {
 struct RtProgress;
 int rt_evaluate(RtExec *x, const RtArgs *a, const RtWords *paths, RtMetrics *s, struct RtProgress *progress,
                 RtEvaluation *out);
-/* The last batch's outputs into the metrics. */
+/* The last batch's outputs into the metrics; those of RT_EVAL corrected. */
 void rt_collect(const RtExec *x, int function, RtMetrics *s);
+/* What a model says that was trained on the share `keep` of the negatives, as a probability among all rows:
+ * q = p / (p + (1 - p) / w), He et al., "Practical Lessons from Predicting Clicks on Ads at Facebook", ADKDD
+ * 2014, section 6.3. A number that is no probability stays what it is. */
+float rt_corrected(float p, double keep);
 
 /* ---- results (report.c) ---- */
 json_t *rt_real(double v); /* null if not finite */
@@ -48,6 +58,10 @@ json_t *rt_real(double v); /* null if not finite */
 void rt_report_metrics(const RtModel *m, RtMetrics *s, json_t *o, bool note);
 /* "name prediction  value" lines, or " name prediction value" parts of one line. */
 void rt_print_metrics(const RtModel *m, const json_t *o, bool lines, FILE *f);
+/* How far predictions can be taken for probabilities (calibration.c), of metrics that were told to keep rows:
+ * {"ctr":{…},…} by what reports call each prediction. */
+json_t *rt_calibration(const RtModel *m, RtMetrics *s);
+void rt_print_calibration(const json_t *o);
 /* One object, one line, on stdout; takes the reference. An exit code: a full disk is an error. */
 int rt_print_json(json_t *o);
 int rt_flush_stdout(void);

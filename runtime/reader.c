@@ -124,7 +124,7 @@ static void *cut_thread(void *reader) {
 
 static void *parse_thread(void *reader) {
     RtReader *r = reader;
-    RtParser *p = rt_parser_new(r->plan, &r->files, r->o.bad);
+    RtParser *p = rt_parser_new(r->plan, &r->files, r->o.bad, &r->o.sampling);
     for (;;) {
         pthread_mutex_lock(&r->lock);
         while (!r->work && !r->stop) pthread_cond_wait(&r->work_ready, &r->lock);
@@ -186,16 +186,19 @@ static bool same_file(const char *path, const struct stat *st) {
     return path && !stat(path, &x) && x.st_dev == st->st_dev && x.st_ino == st->st_ino;
 }
 
-/* Bad rows given back as data, say, with the same command line. */
-static bool open_bad_files(RtReader *r, RtMessage *err) {
+bool rt_bad_files_apart(const RtFiles *files, const char *path, RtMessage *err) {
     struct stat st;
-    if (r->o.bad != RT_BAD_SKIP || !r->o.bad_path) return true;
-    bool there = !stat(r->o.bad_path, &st);
-    for (uint32_t i = 0; i < r->files.n && there; i++)
+    bool there = !stat(path, &st);
+    for (uint32_t i = 0; i < files->n && there; i++)
         for (int side = 0; side < RT_SIDES; side++)
-            if (same_file(r->files.file[i].path[side], &st))
-                return rt_message(err, "%s: error: bad rows cannot be written to a file of the data",
-                                  r->o.bad_path);
+            if (same_file(files->file[i].path[side], &st))
+                return rt_message(err, "%s: error: bad rows cannot be written to a file of the data", path);
+    return true;
+}
+
+static bool open_bad_files(RtReader *r, RtMessage *err) {
+    if (r->o.bad == RT_BAD_FAIL || !r->o.bad_path) return true;
+    if (!rt_bad_files_apart(&r->files, r->o.bad_path, err)) return false;
     return (r->bad_files = rt_bad_files_new(r->m, r->o.bad_path, r->plan->side, err));
 }
 
@@ -339,11 +342,15 @@ const char *rt_reader_file(const RtReader *r, uint32_t file) {
 }
 uint64_t rt_reader_bad_rows(const RtReader *r) { return r->bad_rows; }
 const char *rt_reader_first_bad(const RtReader *r) { return r->bad_rows ? r->first_bad.text : NULL; }
+/* Set as an epoch ends; whoever asks has had a batch that was made after that, or the end. */
+static uint64_t locked(const RtReader *r, const uint64_t *value) {
+    pthread_mutex_lock((pthread_mutex_t *)&r->lock);
+    uint64_t v = *value;
+    pthread_mutex_unlock((pthread_mutex_t *)&r->lock);
+    return v;
+}
+uint64_t rt_reader_held_out(const RtReader *r) { return locked(r, &r->held_out); }
+uint64_t rt_reader_negatives_left(const RtReader *r) { return locked(r, &r->negatives_left); }
 double rt_reader_progress(const RtReader *r) { return r->progress; }
 double rt_reader_wait_seconds(const RtReader *r) { return r->wait_seconds; }
-uint64_t rt_reader_cache_bytes(const RtReader *r) {
-    pthread_mutex_lock((pthread_mutex_t *)&r->lock);
-    uint64_t bytes = r->cache_bytes;
-    pthread_mutex_unlock((pthread_mutex_t *)&r->lock);
-    return bytes;
-}
+uint64_t rt_reader_cache_bytes(const RtReader *r) { return locked(r, &r->cache_bytes); }

@@ -10,7 +10,16 @@
 typedef struct RtReader RtReader;
 typedef struct RtTables RtTables; /* tables.h: gives storage rows to ids of large tables */
 
-typedef enum { RT_BAD_FAIL, RT_BAD_SKIP } RtBadRows;
+/* RT_BAD_HOLD: a bad row keeps its place, with no value in any column (RtBatch.row_bad). */
+typedef enum { RT_BAD_FAIL, RT_BAD_SKIP, RT_BAD_HOLD } RtBadRows;
+/* Which rows are read. Both choices look at nothing but the bytes of a row in the first file, its line end left out:
+ * so they are the same whatever the order of the files, the threads, the seed, the epoch. Copies of a row share its
+ * fate. */
+typedef struct {
+    double hold_out;       /* this share of the rows is held out; 0: none */
+    bool held;             /* read the rows held out, instead of the others */
+    double keep_negatives; /* this share of the rows whose label is 0 is read; 0: all of them */
+} RtSampling;
 typedef struct {
     const char *const *paths; int n_paths; /* files, directories, "-" */
     int purpose;             /* RT_TRAIN, RT_EVAL, RT_PREDICT: which features are read, whether tables give new rows */
@@ -19,6 +28,7 @@ typedef struct {
     uint64_t epochs;         /* 0: no limit (the caller stops) */
     bool cache;              /* keep parsed rows; later epochs read no text */
     RtBadRows bad;
+    RtSampling sampling;
     const char *bad_path;    /* --bad-rows: where bad lines go, NULL: nowhere */
     int threads;             /* parsing threads, at least 1 */
     RtTables *tables;        /* may be NULL if no table is larger than 2^20 rows */
@@ -38,6 +48,7 @@ typedef struct {
     RtTableBatch *tables;          /* [weight] */
     const uint32_t *row_file;      /* [rows] index into the reader's files */
     const uint64_t *row_line;      /* [rows] line number, from 1 */
+    const bool *row_bad;           /* [rows] a bad row's place */
     void *own;
 } RtBatch;
 
@@ -52,6 +63,11 @@ void rt_reader_close(RtReader *r);
 const char *rt_reader_file(const RtReader *r, uint32_t file); /* path as given or found in a directory */
 uint64_t rt_reader_bad_rows(const RtReader *r);    /* up to the last batch given, in the first epoch */
 const char *rt_reader_first_bad(const RtReader *r); /* message about the first of them, NULL if there is none */
+/* Rows that sampling passed over, in the last epoch that was read to its end. */
+uint64_t rt_reader_held_out(const RtReader *r);        /* in the other part */
+uint64_t rt_reader_negatives_left(const RtReader *r);
+/* The column by which rows are negative: the only label in use, if it lies in [0, 1]; else -1. */
+int rt_label_column(const RtModel *m);
 /* Share of the current epoch's bytes that were consumed, 0…1, or -1 if unknown (stdin). */
 double rt_reader_progress(const RtReader *r);
 double rt_reader_wait_seconds(const RtReader *r);  /* how long rt_reader_next has waited in all */

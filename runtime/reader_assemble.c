@@ -12,8 +12,9 @@ typedef struct {
     size_t cap_run;
     uint32_t n_batch;
     uint64_t epoch, run_number, skip;
-    uint64_t good, bad; /* rows of this epoch; bad ones of the first */
-    uint64_t total;     /* rows of an epoch, known from the second on if they are kept */
+    uint64_t good, bad;       /* rows of this epoch; bad ones of the first */
+    uint64_t held, negatives; /* rows of this epoch that sampling passed over */
+    uint64_t total;           /* rows of an epoch, known from the second on if they are kept */
     double progress;
     RtRows **kept; /* --cache: all rows of an epoch */
     size_t n_kept, cap_kept;
@@ -110,18 +111,37 @@ static void fail(Assembly *a, const RtMessage *error) {
     pthread_mutex_unlock(&a->r->lock);
 }
 
+static bool any_rows(const Assembly *a, RtMessage *error) {
+    uint64_t places = a->r->o.bad == RT_BAD_HOLD ? a->bad : 0;
+    unsigned long long held = a->held, negatives = a->negatives;
+    if (a->good > places) return true;
+    if (a->bad)
+        return rt_message(error, "error: all of the %llu rows are bad, the first: %.700s",
+                          (unsigned long long)a->bad, a->r->first_bad.text);
+    if (a->r->o.sampling.held)
+        return rt_message(error, "none of the %llu rows is held out (--eval-fraction)", held);
+    return rt_message(error, "no rows are left: %llu are held out, %llu negatives left out", held, negatives);
+}
+
+static void publish_sampled(Assembly *a) {
+    pthread_mutex_lock(&a->r->lock);
+    a->r->held_out = a->held;
+    a->r->negatives_left = a->negatives;
+    pthread_mutex_unlock(&a->r->lock);
+    a->held = a->negatives = 0;
+}
+
 static bool end_epoch(Assembly *a) {
     RtMessage error;
     if (a->r->bad_files && a->epoch == 0 && !rt_bad_files_flush(a->r->bad_files, &error)) {
         fail(a, &error);
         return false;
     }
-    if (!a->good) {
-        rt_message(&error, "error: all of the %llu rows are bad, the first: %.700s",
-                   (unsigned long long)a->bad, a->r->first_bad.text);
+    if (!any_rows(a, &error)) {
         fail(a, &error);
         return false;
     }
+    if (!a->n_kept || !a->total) publish_sampled(a);
     a->progress = 1;
     if (a->n_run && !end_run(a)) return false;
     if (a->epoch == a->r->o.first_epoch && a->r->o.skip_rows >= a->good) {
@@ -200,6 +220,8 @@ static bool read_epoch(Assembly *a) {
             error = rows->error;
         else if (!note_bad(a, rows))
             return false;
+        a->held += rows->n_held;
+        a->negatives += rows->n_negatives;
         if (r->o.cache && !failed) keep(a, rows);
         if (!add_rows(a, rows)) return false;
         if (failed) {

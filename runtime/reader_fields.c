@@ -7,7 +7,7 @@
 
 static inline void begin_field(RtField *k, const char *at) {
     k->at = at;
-    k->v->n = k->total = 0;
+    k->v->n = k->total = k->empty = 0;
 }
 
 /* Whether a list's field is empty as a whole: then the list is, whatever the default. */

@@ -188,6 +188,7 @@ uint64_t rt_cutter_taken(const RtCutter *c); /* bytes of all files so far */
 void rt_block_free(RtBlock *b);
 
 /* ---- rowstore: parsed rows ---- */
+#define RT_LINE_BAD (1u << 31)
 /* A row is one record of 32-bit words: its length along each axis, then the values of each stored feature.
  * All that a batch takes from a row lies together, so gathering a shuffled row costs one miss, not one a
  * feature. */
@@ -198,13 +199,13 @@ struct RtRows {
     bool done;       /* parsed; guarded by the reader's lock */
     uint32_t n, cap; /* rows */
     uint32_t *at;    /* [n + 1] first word of each row */
-    uint32_t *line;  /* [n] lines after first_line */
+    uint32_t *line;  /* [n] lines after first_line; RT_LINE_BAD: the place of a bad row */
     uint32_t *word;
     size_t words, cap_words;
     uint64_t first_line, lines;
     uint32_t file;
     uint32_t unused; /* rows that no batch has taken yet */
-    uint64_t n_bad;
+    uint64_t n_bad, n_held, n_negatives; /* bad rows; rows that sampling passed over */
     char *bad[RT_SIDES]; /* the bad rows' bytes, one after another */
     size_t bad_bytes[RT_SIDES], bad_cap[RT_SIDES];
     uint64_t taken; /* bytes of all files when the block was cut */
@@ -222,10 +223,16 @@ void rt_rows_add_bad(RtRows *r, int side, const char *text, size_t bytes);
 
 /* ---- parsing ---- */
 typedef struct RtParser RtParser;
-RtParser *rt_parser_new(const RtPlan *p, const RtFiles *files, RtBadRows bad);
+RtParser *rt_parser_new(const RtPlan *p, const RtFiles *files, RtBadRows bad, const RtSampling *s);
 void rt_parser_free(RtParser *p);
 /* Appends the block's rows. Bad ones are left out and counted, or end it with rows->failed. */
 void rt_parse_block(RtParser *p, const RtBlock *b, RtRows *rows);
+
+/* ---- sampling (reader_sample.c) ---- */
+/* Whether a row, p..end with its line end, is among the share of rows that are held out; of the negatives that
+ * stay. */
+bool rt_sample_held(const RtSampling *s, const char *p, const char *end);
+bool rt_sample_stays(const RtSampling *s, const char *p, const char *end);
 
 typedef enum { RT_NUMBER_OK, RT_NUMBER_BAD, RT_NUMBER_RANGE } RtNumber;
 RtNumber rt_parse_float(const char *p, size_t bytes, float *out); /* nearest float; no nan, inf or hex */
@@ -296,6 +303,8 @@ void rt_batch_fill(RtAssembler *a, RtBatch *b, const RtRef *refs, uint32_t n);
 
 /* ---- the reader itself (reader.c) and its assembly thread (reader_assemble.c) ---- */
 typedef struct RtBadFiles RtBadFiles;
+/* Not onto the data: bad rows given back as data, say, with the same command line. */
+bool rt_bad_files_apart(const RtFiles *files, const char *path, RtMessage *err);
 RtBadFiles *rt_bad_files_new(const RtModel *m, const char *path, bool beside,
                              RtMessage *err); /* creates the file at once */
 /* Appends the bad rows of a block, below their file's header. */
@@ -330,6 +339,7 @@ struct RtReader {
     bool ended, failed; /* nothing comes after what is ready */
     RtMessage error, first_bad;
     uint64_t bad_rows_end; /* when all was read */
+    uint64_t held_out, negatives_left;
     uint64_t cache_bytes;
 
     double progress; /* the caller's thread only */

@@ -34,12 +34,14 @@ static void make_column(RtParser *p, int i) {
     k->negative_len = c->negative ? strlen(c->negative) : 0;
 }
 
-RtParser *rt_parser_new(const RtPlan *plan, const RtFiles *files, RtBadRows bad) {
+RtParser *rt_parser_new(const RtPlan *plan, const RtFiles *files, RtBadRows bad, const RtSampling *s) {
     const RtModel *m = plan->m;
     RtParser *p = rt_reader_alloc(1, sizeof *p);
     p->p = plan;
     p->files = files;
     p->bad = bad;
+    if (s) p->sampling = *s;
+    p->label = p->sampling.keep_negatives > 0 ? rt_label_column(m) : -1;
     p->column = rt_reader_alloc((size_t)m->n_columns, sizeof *p->column);
     p->values = rt_reader_alloc((size_t)m->n_columns, sizeof *p->values);
     p->list = rt_reader_alloc((size_t)m->n_columns, sizeof *p->list);
@@ -99,6 +101,15 @@ static bool measure_lists(RtParser *p) {
     return true;
 }
 
+/* A bad row's place. */
+static void add_place(RtParser *p, RtRows *rows) {
+    RtFeatureError e;
+    for (int i = 0; i < p->p->m->n_columns; i++)
+        if (p->p->column_on[i]) rt_value_none(&p->column[i]);
+    for (int i = 0; i < p->n_lists; i++) p->features.axis_len[p->column[p->list[i]].c->axis] = 0;
+    rt_features_run(&p->features, p->p, p->values, rows, &e); /* 0 is within every bound */
+}
+
 static bool add_features(RtParser *p, RtRows *rows) {
     RtFeatureError e;
     size_t words = rows->words;
@@ -115,6 +126,31 @@ static bool add_features(RtParser *p, RtRows *rows) {
 
 static const RtLayout *layout_of(const RtParser *p, int side) {
     return rt_layout_of(p->p, &p->files->file[p->block->file], side);
+}
+
+/* To the present row's end, without looking into it. */
+static void pass_over(RtParser *p, int sides, const char **row_end, uint64_t *lines) {
+    for (int side = 0; side < sides; side++) {
+        const char *base = p->block->text[side], *end = base + p->block->bytes[side];
+        const char *next = rt_record_end(&p->p->syntax, p->row[side], end);
+        row_end[side] = next ? next : end;
+        rt_index_seek(&p->index[side], (uint32_t)(row_end[side] - base));
+        lines[side] = rt_count_lines(p->row[side], (size_t)(row_end[side] - p->row[side]));
+    }
+}
+
+/* Whether the row belongs to the other part. */
+static bool is_held_back(const RtParser *p) {
+    if (p->sampling.hold_out <= 0) return false;
+    const char *end = p->block->text[0] + p->block->bytes[0],
+               *next = rt_record_end(&p->p->syntax, p->row[0], end);
+    return rt_sample_held(&p->sampling, p->row[0], next ? next : end) != p->sampling.held;
+}
+
+/* Whether the row is a negative that sampling leaves out. */
+static bool is_left_out(const RtParser *p, const char *row_end) {
+    return p->label >= 0 && p->column[p->label].v->real[0] == 0 &&
+           !rt_sample_stays(&p->sampling, p->row[0], row_end);
 }
 
 /* Whether the row is good; row_end of each side is set either way, lines: how many lines each has. */
@@ -157,6 +193,29 @@ static const char *next_row(RtParser *p, int side, const char *at) {
     return at < end ? at : NULL;
 }
 
+static void add_row(const RtParser *p, RtRows *rows, uint32_t flag) {
+    rows->line[rows->n++] = (uint32_t)(p->line[0] - p->block->line[0]) | flag;
+    rows->at[rows->n] = (uint32_t)rows->words;
+}
+
+/* False: the block ends with it. */
+static bool add_bad(RtParser *p, int sides, RtRows *rows, const char *const *row_end) {
+    if (p->bad == RT_BAD_FAIL || !rows->n_bad) rows->error = p->error;
+    rows->n_bad++;
+    if (p->observer.own) p->observer.bad(p->observer.own, &p->error);
+    if (p->bad == RT_BAD_FAIL) {
+        rows->failed = true;
+        return false;
+    }
+    for (int side = 0; side < sides; side++)
+        rt_rows_add_bad(rows, side, p->row[side], (size_t)(row_end[side] - p->row[side]));
+    if (p->bad == RT_BAD_HOLD) {
+        add_place(p, rows);
+        add_row(p, rows, RT_LINE_BAD);
+    }
+    return true;
+}
+
 void rt_parse_block(RtParser *p, const RtBlock *b, RtRows *rows) {
     int sides = p->p->side ? 2 : 1;
     const char *at[RT_SIDES] = {b->text[0], b->text[1]}, *row_end[RT_SIDES];
@@ -171,19 +230,19 @@ void rt_parse_block(RtParser *p, const RtBlock *b, RtRows *rows) {
         for (int side = 0; side < sides; side++) ended |= !(p->row[side] = next_row(p, side, at[side]));
         if (ended) return;
         rt_rows_reserve(rows, 0);
-        if (parse_row(p, sides, rows, row_end, lines)) {
-            rows->line[rows->n++] = (uint32_t)(p->line[0] - b->line[0]);
-            rows->at[rows->n] = (uint32_t)rows->words;
-        } else {
-            if (p->bad == RT_BAD_FAIL || !rows->n_bad) rows->error = p->error;
-            rows->n_bad++;
-            if (p->bad == RT_BAD_FAIL) {
-                rows->failed = true;
-                return;
-            }
-            for (int side = 0; side < sides; side++)
-                rt_rows_add_bad(rows, side, p->row[side], (size_t)(row_end[side] - p->row[side]));
-        }
+        size_t words = rows->words;
+        if (is_held_back(p)) {
+            pass_over(p, sides, row_end, lines);
+            rows->n_held++;
+        } else if (parse_row(p, sides, rows, row_end, lines)) {
+            if (is_left_out(p, row_end[0])) {
+                rows->words = words;
+                rows->n_negatives++;
+            } else
+                add_row(p, rows, 0);
+            if (p->observer.own) p->observer.row(p->observer.own, p, row_end);
+        } else if (!add_bad(p, sides, rows, row_end))
+            return;
         for (int side = 0; side < sides; side++) {
             at[side] = row_end[side];
             p->line[side] += lines[side];

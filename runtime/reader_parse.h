@@ -11,6 +11,7 @@ typedef struct {
     RtValues *v; /* in RtParser.values */
     uint32_t cap;
     uint32_t total;  /* list: elements in the field, also those beyond `max` */
+    uint32_t empty;  /* values that were empty, whatever stands in for them */
     uint32_t max;    /* kept; UINT32_MAX: no limit */
     bool text;       /* the bytes are wanted beside the number */
     bool indexed;    /* the list separator is in the index */
@@ -27,10 +28,19 @@ typedef struct {
     char *text;
     size_t cap;
 } RtPiece;
+/* Told of each row as it was parsed: its values stand in RtParser.column and .features, its bytes at .row. */
+typedef struct {
+    void *own; /* NULL: nobody is told */
+    void (*row)(void *own, const RtParser *p, const char *const *row_end);
+    void (*bad)(void *own, const RtMessage *error);
+} RtObserver;
 struct RtParser {
     const RtPlan *p;
     const RtFiles *files;
     RtBadRows bad;
+    RtSampling sampling;
+    int label; /* of the sampling, -1 */
+    RtObserver observer;
     RtIndex index[RT_SIDES];
     RtField *column;  /* [column] */
     RtValues *values; /* [column] as features see them */
@@ -60,6 +70,8 @@ int rt_value_fail(RtParser *p, const RtField *k, const char *at, const char *fou
 char *rt_row_room(RtParser *p, size_t bytes);
 /* One value: a field's, or a list element's. */
 bool rt_value_put(RtParser *p, RtField *k, const char *at, size_t bytes);
+/* No value at all: no element, or a missing text, or 0. */
+void rt_value_none(RtField *k);
 
 /* Whether the text is a value as it stands: nothing to trim, not empty, not one of the missing texts. */
 static inline bool rt_is_plain(const RtPlan *p, const char *at, size_t bytes) {

@@ -70,10 +70,21 @@ static void more_values(RtField *k) {
     k->cap = cap;
 }
 
+void rt_value_none(RtField *k) {
+    k->v->n = k->total = 0;
+    if (k->c->is_list) return;
+    if (!k->cap) more_values(k);
+    if (k->v->text) k->v->text[0] = (RtText){NULL, 0};
+    if (k->v->whole) k->v->whole[0] = 0;
+    if (k->v->real) k->v->real[0] = 0;
+    k->v->n = k->total = 1;
+}
+
 /* An empty value: the default, no value, nothing at all, or an error. */
 static bool put_empty(RtParser *p, RtField *k, const char *at) {
     const RtColumn *c = k->c;
     uint32_t i = k->v->n;
+    k->empty++;
     if (!c->has_default) {
         if (c->kind == RT_STRING) {
             if (c->is_list && !k->keep_empty) return true;

@@ -26,7 +26,7 @@ void rt_rows_clear(RtRows *r) {
     r->done = r->failed = false;
     r->n = r->unused = 0;
     r->words = 0;
-    r->n_bad = r->lines = 0;
+    r->n_bad = r->n_held = r->n_negatives = r->lines = 0;
     r->bad_bytes[0] = r->bad_bytes[1] = 0;
     rt_rows_reserve(r, 0);
     r->at[0] = 0;

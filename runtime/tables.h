@@ -53,5 +53,8 @@ void rt_tables_loaded(RtTables *t, uint64_t step); /* after all rows are put; as
  */
 void rt_tables_settle(RtTables *t);
 uint64_t rt_tables_seed(const RtTables *t);
+/* The share of negatives that the weights were trained on, 1: all. What they predict is corrected by it
+ * (rt_corrected), so it is saved with them. */
+double *rt_tables_keep_negatives(RtTables *t);
 
 #endif

@@ -35,6 +35,7 @@ typedef struct {
 struct RtTables {
     const RtModel *m;
     uint64_t seed, done;              /* done: steps trained */
+    double keep_negatives;
     RtStore *store;                   /* [weight] */
     uint64_t *updates;                /* [weight] */
     float **weights, **slots, **rows; /* as in RtStep */

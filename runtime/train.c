@@ -69,7 +69,7 @@ static int step(RtTrain *t, const RtBatch *b) {
     rt_exec_batch(t->x, b);
     if (!rt_exec_run(t->x, RT_TRAIN, t->m->program->train))
         return rt_report_nan(t->x, RT_TRAIN, t->reader, b);
-    if (!t->a->eval_data.n) rt_collect(t->x, RT_TRAIN, t->metrics);
+    if (!rt_train_evaluates(t)) rt_collect(t->x, RT_TRAIN, t->metrics);
     rt_train_count(t);
     return RT_EXIT_OK;
 }
@@ -98,7 +98,7 @@ static int loop(RtTrain *t) {
     }
     if (code == RT_EXIT_OK && !t->run.rows && t->steps)
         return rt_fail(RT_EXIT_FAILED, "the data has no rows");
-    if (code == RT_EXIT_OK && (t->in_epoch || (t->steps == 0 && t->a->eval_data.n)))
+    if (code == RT_EXIT_OK && (t->in_epoch || (t->steps == 0 && rt_train_evaluates(t))))
         code = rt_train_end_epoch(t);
     return code;
 }
@@ -128,8 +128,12 @@ static int check_stdin(const RtModel *m, const RtWords *files, const char *optio
 static int check_usage(const RtModel *m, const RtArgs *a, int64_t epochs) {
     int code =
         check_stdin(m, &a->data, "--data", epochs == 1 || a->cache, "add --epochs 1 or --cache memory");
-    if (code != RT_EXIT_OK) return code;
-    return check_stdin(m, &a->eval_data, "--eval-data", epochs == 1, "add --epochs 1");
+    if (code == RT_EXIT_OK)
+        code = check_stdin(m, &a->eval_data, "--eval-data", epochs == 1, "add --epochs 1");
+    if (code == RT_EXIT_OK && a->keep_negatives > 0 && rt_label_column(m) < 0)
+        return rt_fail(RT_EXIT_USAGE,
+                       "--keep-negatives: expected a model with one label, which lies in [0, 1]");
+    return code;
 }
 
 /* Evaluation data is opened after an epoch; that it isn't there at all is told before. */
@@ -151,6 +155,7 @@ static int open_reader(RtTrain *t) {
     o.cache = t->a->cache;
     o.first_epoch = t->epoch_number + t->ended;
     o.skip_rows = t->ended ? 0 : t->epoch.rows;
+    o.sampling = (RtSampling){.hold_out = t->a->eval_fraction, .keep_negatives = t->a->keep_negatives};
     o.wake = rt_stop_wake;
     if (o.first_epoch) { /* bad rows are those of the first epoch: their file is written, they are counted */
         o.bad_path = NULL;
@@ -165,6 +170,7 @@ static int open_all(RtTrain *t) {
     char err[RT_MESSAGE] = "";
     const RtArgs *a = t->a;
     int code = find_eval_data(&a->eval_data);
+    if (code == RT_EXIT_OK && a->validate_first > 0 && a->data.n) code = rt_validate_first(t->m, a);
     if (code != RT_EXIT_OK) return code;
     if (a->save && !(t->saver = rt_saver_open(a->save, a->keep > 0 ? (int)a->keep : 2, err, sizeof err)))
         return rt_fail(RT_EXIT_FAILED, "%s", err);

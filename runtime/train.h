@@ -42,6 +42,11 @@ typedef struct {
     char *first_bad;
 } RtTrain;
 
+/* Whether there is data to evaluate on after each epoch. */
+static inline bool rt_train_evaluates(const RtTrain *t) {
+    return t->a->eval_data.n || (t->a->eval_fraction > 0 && t->a->data.n);
+}
+
 /* ---- train_report.c ---- */
 double rt_train_seconds(const RtTrainPart *p);
 void rt_train_name_epoch(RtTrain *t); /* on the progress line */

@@ -69,7 +69,8 @@ void rt_train_count(RtTrain *t) {
 
 static int evaluate(RtTrain *t, json_t *entry) {
     RtEvaluation e;
-    int code = rt_evaluate(t->x, t->a, &t->a->eval_data, t->metrics, &t->progress, &e);
+    const RtWords *paths = t->a->eval_data.n ? &t->a->eval_data : &t->a->data;
+    int code = rt_evaluate(t->x, t->a, paths, t->metrics, &t->progress, &e);
     t->run.evaluated += e.seconds;
     t->logged.evaluated += e.seconds;
     if (code != RT_EXIT_OK) return code;
@@ -95,7 +96,7 @@ int rt_train_end_epoch(RtTrain *t) {
     json_object_set_new(entry, "seconds", json_real(s));
     json_object_set_new(entry, "samples_per_s", rt_real((double)t->epoch.rows / s));
     json_t *last = json_object();
-    int code = t->a->eval_data.n ? evaluate(t, last) : RT_EXIT_OK;
+    int code = rt_train_evaluates(t) ? evaluate(t, last) : RT_EXIT_OK;
     if (code != RT_EXIT_OK) {
         json_decref(last);
         json_decref(entry);
@@ -131,6 +132,18 @@ static json_t *memory(const RtTrain *t) { /* bytes */
                      (json_int_t)rt_exec_bytes(t->x), "cache", cache);
 }
 
+/* Which rows it was that training and evaluation saw. */
+static void print_sampling(const RtTrain *t) {
+    const json_t *eval_rows = json_object_get(t->last, "eval_rows");
+    if (t->a->eval_fraction > 0 && eval_rows)
+        printf("%-20s %lld rows, by a hash of their bytes\n", "held out",
+               (long long)json_integer_value(eval_rows));
+    uint64_t left = t->reader ? rt_reader_negatives_left(t->reader) : 0;
+    if (left)
+        printf("%-20s %llu rows; predictions are corrected for it\n", "negatives left out",
+               (unsigned long long)left);
+}
+
 int rt_train_print(RtTrain *t) {
     double total = rt_train_seconds(&t->run);
     const json_t *entry = json_array_get(t->entries, json_array_size(t->entries) - 1);
@@ -149,6 +162,9 @@ int rt_train_print(RtTrain *t) {
     json_object_set_new(o, "read_s", json_real(wait));
     json_object_set_new(o, "compute_s", json_real(t->compute_before + t->x->run_seconds));
     json_object_set_new(o, "bad_rows", json_integer((json_int_t)bad));
+    if (t->a->keep_negatives > 0 && t->reader)
+        json_object_set_new(o, "negatives_left_out",
+                            json_integer((json_int_t)rt_reader_negatives_left(t->reader)));
     json_object_set_new(o, "memory", memory(t));
     json_object_set_new(o, "epochs", json_incref(t->entries));
     if (t->a->json) return rt_print_json(o);
@@ -160,6 +176,7 @@ int rt_train_print(RtTrain *t) {
     if (json_is_real(json_object_get(t->last, "eval_loss")))
         printf("%-20s %.6f\n", "loss (evaluation)", json_real_value(json_object_get(t->last, "eval_loss")));
     if (t->last) rt_print_metrics(t->m, o, true, stdout);
+    print_sampling(t);
     if (t->a->save) printf("%-20s %s\n", "saved to", t->a->save);
     json_decref(o);
     return rt_flush_stdout();

@@ -26,6 +26,8 @@ static json_t *whole_epochs(const RtTrain *t) {
 
 static const char *bad_rows_word(const RtTrain *t) { return t->a->on_bad_row ? "skip" : "fail"; }
 
+static double keep_negatives(const RtTrain *t) { return t->a->keep_negatives > 0 ? t->a->keep_negatives : 1; }
+
 static json_t *run_json(const RtTrain *t) {
     const RtReader *r = t->reader;
     json_t *o = json_object();
@@ -33,6 +35,7 @@ static json_t *run_json(const RtTrain *t) {
     json_object_set_new(o, "batch", json_integer((json_int_t)t->m->batch));
     json_object_set_new(o, "shuffle", json_integer((json_int_t)t->shuffle));
     json_object_set_new(o, "on_bad_row", json_string(bad_rows_word(t)));
+    if (t->a->eval_fraction > 0) json_object_set_new(o, "eval_fraction", json_real(t->a->eval_fraction));
     json_object_set_new(o, "data", t->data ? json_incref(t->data) : json_array());
     json_object_set_new(o, "bad_rows", json_integer((json_int_t)(r ? rt_reader_bad_rows(r) : t->bad_before)));
     json_object_set_new(o, "first_bad", first_bad ? json_string(first_bad) : json_null());
@@ -87,6 +90,11 @@ static void compare_number(Changes *c, const char *what, const json_t *saved, in
     if (json_integer_value(saved) != here)
         change(c, "%s: %lld in the checkpoint, %lld here", what, (long long)json_integer_value(saved),
                (long long)here);
+}
+
+static void compare_share(Changes *c, const char *what, const json_t *saved, double here, double none) {
+    double there = json_is_real(saved) ? json_real_value(saved) : none;
+    if (there != here) change(c, "%s: %g in the checkpoint, %g here", what, there, here);
 }
 
 static bool among(const char *word, const json_t *list, const char *const *v, int n) {
@@ -146,6 +154,8 @@ static int compare(const RtTrain *t, const char *dir, const json_t *json) {
     compare_number(&c, "batch", json_object_get(run, "batch"), m->batch);
     compare_number(&c, "shuffle", json_object_get(run, "shuffle"), (int64_t)t->shuffle);
     compare_text(&c, "--on-bad-row", json_object_get(run, "on_bad_row"), bad_rows_word(t));
+    compare_share(&c, "--eval-fraction", json_object_get(run, "eval_fraction"), t->a->eval_fraction, 0);
+    compare_share(&c, "--keep-negatives", json_object_get(json, "keep_negatives"), keep_negatives(t), 1);
     if (t->data) compare_data(&c, json_object_get(run, "data"), t->data);
     if (!c.n || (t->a->resume & RT_RESUME_FORCE)) return RT_EXIT_OK;
     if (c.n > TOLD) snprintf(more, sizeof more, "\n  and %d more", c.n - TOLD);
@@ -211,6 +221,7 @@ static int go_on(RtTrain *t) {
         bool last = !strcmp(dir, t->a->save);
         t->seed = rt_tables_seed(t->tables);
         restore(t, &s);
+        *rt_tables_keep_negatives(t->tables) = keep_negatives(t);
         t->saved = last; /* otherwise what stands in the directory is damaged */
         rt_saver_begin(t->saver, last ? RT_SAVE_GO_ON : RT_SAVE_REPAIR);
         fprintf(stderr, "going on from %s, after step %llu\n", dir, (unsigned long long)s.step);
@@ -224,6 +235,7 @@ static int begin(RtTrain *t) {
     t->seed = (uint64_t)(t->a->seed_given ? t->a->seed : t->m->seed);
     t->run.start = t->logged.start = t->epoch.start = rt_now();
     t->tables = rt_tables_new(t->m, t->seed, err, sizeof err);
+    if (t->tables) *rt_tables_keep_negatives(t->tables) = keep_negatives(t);
     if (t->tables &&
         (!t->a->init_from || rt_checkpoint_init(t->m, t->a->init_from, t->tables, err, sizeof err)))
         return RT_EXIT_OK;

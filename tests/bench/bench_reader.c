@@ -57,7 +57,7 @@ static void stages(const RtModel *m, RtReaderOptions o) {
     if (!p || !rt_files_find(&files, o.paths, o.n_paths, m->beside, p->side, &err))
         exit((fprintf(stderr, "%s\n", err.text), 1));
     RtCutter *c = rt_cutter_new(p, &files, -1);
-    RtParser *parser = rt_parser_new(p, &files, RT_BAD_FAIL);
+    RtParser *parser = rt_parser_new(p, &files, RT_BAD_FAIL, NULL);
     RtAssembler *a = rt_assembler_new(p, o.tables, o.batch);
     RtBatch *batch = rt_batch_new(a);
     RtRef *ref = NULL;

@@ -9,8 +9,10 @@ static const struct {
     const char *args, *err;
 } wrong[] = {
     {"trian", "error: unknown command 'trian'\nhint: did you mean 'train'?\n"},
-    {"serve", "error: unknown command 'serve'\nhint: the commands are train, eval, predict and info\n"},
-    {"check", "error: 'check' is not in this version\n"},
+    {"serve",
+     "error: unknown command 'serve'\nhint: the commands are train, eval, predict, check and info\n"},
+    {"check", "error: check needs --data\n"},
+    {"check --data a --load x", "error: check has no option '--load'\nhint: it is an option of eval\n"},
     {"export --load x", "error: 'export' is not in this version\n"},
     {"train", "error: train needs --data\n"},
     {"train --epoch 3", "error: unknown option '--epoch'\nhint: did you mean '--epochs'?\n"},
@@ -63,8 +65,21 @@ static const struct {
     {"train --data a --profile d", "error: --profile is not in this version\n"},
     {"train --data a --eval-every 5", "error: --eval-every is not in this version\n"},
     {"train --data a --early-stop 5", "error: --early-stop is not in this version\n"},
-    {"train --data a --validate-first 5", "error: --validate-first is not in this version\n"},
-    {"train --data a --eval-fraction 0.1", "error: --eval-fraction is not in this version\n"},
+    {"train --data a --validate-first 0", "error: --validate-first: expected a number from 1, found 0\n"},
+    {"train --data a --eval-fraction 1",
+     "error: --eval-fraction: expected a number between 0 and 1, found '1'\n"},
+    {"train --data a --eval-fraction=0.1x",
+     "error: --eval-fraction: expected a number between 0 and 1, found '0.1x'\n"},
+    {"train --data a --keep-negatives nan",
+     "error: --keep-negatives: expected a number between 0 and 1, found 'nan'\n"},
+    {"train --data a --eval-fraction 0.1 --eval-data b",
+     "error: --eval-fraction and --eval-data: expected one of them\n"},
+    {"train --data - --epochs 1 --eval-fraction 0.1",
+     "error: --data -: stdin can be read once only, --eval-fraction reads it twice\n"},
+    {"train --data - --epochs 1 --validate-first 10",
+     "error: --data -: stdin can be read once only, --validate-first reads it twice\n"},
+    {"predict --data a --load d --max-bad-rows 3",
+     "error: --max-bad-rows is for skipped rows\nhint: add --on-bad-row skip\n"},
     {"predict --data a --load d --columns x", "error: --columns is not in this version\n"},
 };
 
@@ -80,11 +95,7 @@ static void test_wrong_usage(void **state) {
 
 static void test_beside_and_stdin(void **state) {
     (void)state;
-    Run r = run_how((RunHow){.from = "\"beside\":null",
-                             .to = "\"beside\":\"_neg\"",
-                             .from2 = "\"side\":0,\"used\":true,\"used_predict\":true",
-                             .to2 = "\"side\":1,\"used\":true,\"used_predict\":true"},
-                    "train --data - --epochs 1");
+    Run r = run_how((RunHow){.from = "\"side\":0", .to = "\"side\":1"}, "train --data - --epochs 1");
     assert_int_equal(r.code, 2);
     assert_string_equal(r.err,
                         "error: --data -: the model reads a second file beside each, which stdin has not\n");
@@ -106,11 +117,13 @@ static void test_help(void **state) {
     assert_string_equal(r.out,
                         "usage: logit COMMAND [options]\nthe model 'logit', compiled by ctrc\n\n"
                         "  train      train on log files\n  eval       metrics of a checkpoint on log files\n"
-                        "  predict    predictions of a checkpoint, one line a row\n  info       model, "
+                        "  predict    predictions of a checkpoint, one line a row\n"
+                        "  check      what is in log files, column by column, and what is wrong with it\n"
+                        "  info       model, "
                         "columns, weights, memory, passes\n\n"
                         "logit COMMAND --help says more and gives examples\n");
     static const struct {
-        const char *command, *words[26];
+        const char *command, *words[30];
     } help[] = {
         {"train",
          {"--data F...",
@@ -134,9 +147,17 @@ static void test_help(void **state) {
           "--progress",
           "--cache",
           "--json",
+          "--eval-fraction",
+          "--keep-negatives",
+          "--validate-first",
           "examples:"}},
-        {"eval", {"--data F...", "--load DIR", "--threads", "--on-bad-row", "--json", "examples:"}},
-        {"predict", {"--data F...", "--load DIR", "-o FILE", "--header", "--format", "examples:"}},
+        {"eval",
+         {"--data F...", "--load DIR", "--threads", "--on-bad-row", "--json", "--eval-fraction",
+          "--calibration", "examples:"}},
+        {"predict",
+         {"--data F...", "--load DIR", "-o FILE", "--header", "--format", "--on-bad-row", "examples:"}},
+        {"check",
+         {"--data F...", "--threads", "--on-bad-row", "--bad-rows", "--max-bad-rows", "--json", "examples:"}},
         {"info", {"--json", "examples:"}},
     };
     for (int i = 0; i < 4; i++) {
