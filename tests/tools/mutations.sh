@@ -13,7 +13,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=${CTRC_MUTATIONS:-build/mutations}
 keep=no; [ "${1:-}" != --keep ] || { keep=yes; shift; }
-tests="test_pass_golden test_pass_manager test_gradients test_pass_random"
+tests="test_pass_golden test_pass_meaning test_pass_manager test_gradients test_pass_random"
 mkdir -p "$work"; work=$(cd "$work" && pwd)
 [ $keep = yes ] || rm -rf "$work/tree"
 mkdir -p "$work/tree"
@@ -25,9 +25,8 @@ names=${*:-$(cd tests/tools/mutations && ls ./*.patch | sed 's|./||; s/\.patch$/
 launcher=""; ! command -v ccache > /dev/null || launcher="-DCMAKE_C_COMPILER_LAUNCHER=ccache"
 # shellcheck disable=SC2086
 cmake -S "$work/tree" -B "$work/build" -DCMAKE_BUILD_TYPE=Release $launcher > "$work/log" 2>&1 || { cat "$work/log"; exit 2; }
-build() {
-  # shellcheck disable=SC2086
-  cmake --build "$work/build" -j "${CTRC_JOBS:-2}" --target $tests test_compare_ops > "$work/log" 2>&1
+build() { # build TEST…
+  cmake --build "$work/build" -j "${CTRC_JOBS:-2}" --target "$@" > "$work/log" 2>&1
 }
 run() { # run TEST: 0 if it passes
   timeout 120 "$work/build/tests/$1" > "$work/$1.out" 2>&1
@@ -35,10 +34,8 @@ run() { # run TEST: 0 if it passes
 compare() { # compare CASE
   CTRC_TEST_CASE=$1 CTRC_TEST_OPTIMIZER=sgd run test_compare_ops
 }
-# The first thing that a test complained of.
-complaint() { grep -m 1 -aE 'ERROR.*[a-z]|wrong after|: interpreter|differs|expected|does not|Assertion|error:' "$work/$1.out" | sed 's/^.*ERROR[] :-]*//' | cut -c 1-90 || true; }
-
-build || { tail -n 30 "$work/log"; echo "the tree does not build"; exit 2; }
+# shellcheck disable=SC2086
+build $tests || { tail -n 30 "$work/log"; echo "the tree does not build"; exit 2; }
 for t in $tests; do run "$t" || { tail -n 5 "$work/$t.out"; echo "$t fails without any fault: mend that first"; exit 2; }; done
 
 missed=0
@@ -50,7 +47,8 @@ for name in $names; do
   what=$(head -n 1 "$patch"); file=$(sed -n 's|^+++ b/||p' "$patch" | head -n 1); cases=$(sed -n 's/^compare: //p' "$patch")
   patch -d "$work/tree" -p1 -s < "$patch" || { echo "$name: the patch does not apply any more"; exit 2; }
   text=no; by=""
-  if ! build; then
+  # shellcheck disable=SC2086
+  if ! build $tests ${cases:+test_compare_ops}; then
     tail -n 5 "$work/log"; by="does not build"; missed=$((missed + 1))
   else
     run test_pass_golden || text=yes

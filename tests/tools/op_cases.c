@@ -130,10 +130,13 @@ static IrNode *embed_pool(Case *c, IrNode *id, IrNode *rows, const char *kind) {
 
 /* ---- elementwise ---- */
 
-/* Rounded is only what both know to the last bit, numbers of the log and a weight that isn't trained: else what
- * differs by fp32's rounding can come to lie on two sides of a border. */
+/* Rounded is only what both know to the last bit, numbers of the log and a weight that isn't trained: else
+ * what differs by fp32's rounding can come to lie on two sides of a border. */
 static IrNode *bf16_case(Case *c, int variant) {
-    IrNode *x = variant == 0 ? c->x : variant == 1 ? numbers_of_list(c) : variant == 2 ? always(c, DIMS(19)) : NULL;
+    IrNode *x = variant == 0   ? c->x
+                : variant == 1 ? numbers_of_list(c)
+                : variant == 2 ? always(c, DIMS(19))
+                               : NULL;
     if (!x) return NULL;
     if (variant == 2) c->p->weights[c->p->n_weights - 1].trainable = false;
     int64_t width = ir_type_width(x->type);

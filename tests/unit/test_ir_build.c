@@ -310,23 +310,24 @@ static void test_cost(void **state) {
     fx_free(&fx);
 }
 
-/* A step of 8 rows, lists as long as is guessed: a table's gradient is cleared and written once, whatever looks
- * rows up. */
+/* A step of 8 rows, lists as long as is guessed: a table's gradient is cleared and written once, whatever
+ * looks rows up. */
 static void test_step_cost(void **state) {
     (void)state;
     Fx fx = fx_new();
-    IrProgram *p = fx_program(&fx, arena_printf(fx.arena, "%s%s", program,
-                                                "func f {\n"
-                                                "  %0 = column {col=user} : str\n"
-                                                "  %1 = column {col=items} : str[~h]\n"
-                                                "  %2 = hash %0 {buckets=10, fn=\"xxh3\"} : id<10>\n"
-                                                "  %3 = hash %1 {buckets=10, fn=\"xxh3\"} : id<10>[~h]\n"
-                                                "  %4 = column {col=weight} : f32[1]\n"
-                                                "  %5 = broadcast %4 {shape=[4]} : f32[4]\n"
-                                                "  %6 = dense_grad %2, %5 {w=t, kinds=[0]} : step f32[10,4]\n"
-                                                "  %7 = row_grad %2, %5 {w=t, kinds=[0]} : f32[@t,4]\n"
-                                                "  %8 = row_grad %2, %5, %3, %5 {w=t, kinds=[0, 1]} : f32[@t,4]\n"
-                                                "}\n"));
+    IrProgram *p =
+        fx_program(&fx, arena_printf(fx.arena, "%s%s", program,
+                                     "func f {\n"
+                                     "  %0 = column {col=user} : str\n"
+                                     "  %1 = column {col=items} : str[~h]\n"
+                                     "  %2 = hash %0 {buckets=10, fn=\"xxh3\"} : id<10>\n"
+                                     "  %3 = hash %1 {buckets=10, fn=\"xxh3\"} : id<10>[~h]\n"
+                                     "  %4 = column {col=weight} : f32[1]\n"
+                                     "  %5 = broadcast %4 {shape=[4]} : f32[4]\n"
+                                     "  %6 = dense_grad %2, %5 {w=t, kinds=[0]} : step f32[10,4]\n"
+                                     "  %7 = row_grad %2, %5 {w=t, kinds=[0]} : f32[@t,4]\n"
+                                     "  %8 = row_grad %2, %5, %3, %5 {w=t, kinds=[0, 1]} : f32[@t,4]\n"
+                                     "}\n"));
     static const struct {
         int node;
         double flops, bytes;
@@ -345,16 +346,11 @@ static void test_step_cost(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_step_cost),
-        cmocka_unit_test(test_attributes),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_region),
-        cmocka_unit_test(test_clone),
-        cmocka_unit_test(test_lookups),
-        cmocka_unit_test(test_mark_used),
-        cmocka_unit_test(test_mark_used_staged),
-        cmocka_unit_test(test_optimizers),
-        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_step_cost),  cmocka_unit_test(test_attributes),
+        cmocka_unit_test(test_errors),     cmocka_unit_test(test_region),
+        cmocka_unit_test(test_clone),      cmocka_unit_test(test_lookups),
+        cmocka_unit_test(test_mark_used),  cmocka_unit_test(test_mark_used_staged),
+        cmocka_unit_test(test_optimizers), cmocka_unit_test(test_types),
         cmocka_unit_test(test_cost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
