@@ -138,7 +138,19 @@ static double times(const IrProgram *p, const IrNode *n) {
     return most;
 }
 
+/* The gradient of looked-up rows: each lookup adds its row; the result is cleared and written once, however
+ * many lookups there are. */
+static IrCost step_of_lookups(const IrProgram *p, const IrNode *n) {
+    IrCost c = {0, 8 * ir_step_elements(p, n->type)};
+    for (int i = 1; i < n->n_in; i += 2) {
+        c.flops += size_of(n->in[i]->type) * values(p, n->in[i - 1]->type);
+        c.bytes += 4 * ir_step_elements(p, n->in[i]->type);
+    }
+    return c;
+}
+
 IrCost ir_step_cost(const IrProgram *p, const IrNode *n) {
+    if (n->op == OP_DENSEGRAD || n->op == OP_ROWGRAD) return step_of_lookups(p, n);
     IrCost c = ir_cost(p, n);
     double often = times(p, n), elements = ir_step_elements(p, n->type);
     for (int i = 0; i < n->n_in; i++) elements += ir_step_elements(p, n->in[i]->type);

@@ -363,8 +363,43 @@ static void test_drop_weights(void **state) {
     fx_free(&fx);
 }
 
+/* A step of 8 rows, lists as long as is guessed: a table's gradient is cleared and written once, whatever
+ * looks rows up. */
+static void test_step_cost(void **state) {
+    (void)state;
+    Fx fx = fx_new();
+    IrProgram *p =
+        fx_program(&fx, arena_printf(fx.arena, "%s%s", program,
+                                     "func f {\n"
+                                     "  %0 = column {col=user} : str\n"
+                                     "  %1 = column {col=items} : str[~h]\n"
+                                     "  %2 = hash %0 {buckets=10, fn=\"xxh3\"} : id<10>\n"
+                                     "  %3 = hash %1 {buckets=10, fn=\"xxh3\"} : id<10>[~h]\n"
+                                     "  %4 = column {col=weight} : f32[1]\n"
+                                     "  %5 = broadcast %4 {shape=[4]} : f32[4]\n"
+                                     "  %6 = dense_grad %2, %5 {w=t, kinds=[0]} : step f32[10,4]\n"
+                                     "  %7 = row_grad %2, %5 {w=t, kinds=[0]} : f32[@t,4]\n"
+                                     "  %8 = row_grad %2, %5, %3, %5 {w=t, kinds=[0, 1]} : f32[@t,4]\n"
+                                     "}\n"));
+    static const struct {
+        int node;
+        double flops, bytes;
+    } cases[] = {
+        {6, 8 * 4, 4 * (2 * 40 + 8 * 4)},
+        {7, 8 * 4, 4 * (2 * 8 * 4 + 8 * 4)},
+        {8, (8 + 8 * IR_GUESSED_POSITIONS) * 4, 4 * (2 * 8 * 4 + 2 * 8 * 4)},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        IrCost c = ir_step_cost(p, ir_func(p, "f")->body.nodes[cases[i].node]);
+        if (c.flops != cases[i].flops || c.bytes != cases[i].bytes)
+            fail_msg("case %zu: %g flops, %g bytes", i, c.flops, c.bytes);
+    }
+    fx_free(&fx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_step_cost),
         cmocka_unit_test(test_attributes),
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_drop_weights),

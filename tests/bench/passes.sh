@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# What each pass does to each of the six reference models: kernels, FLOPs and bytes of a training step (from
+# --emit=plan) and time a step, without it and with it. Prints a Markdown table and writes one JSON object.
+#   bash tests/bench/passes.sh [options]
+#     --quick | --full             as in ladder.sh (20,000 rows and hashes of 1,000, or the models' own)
+#     --rounds N  --budget S  --rows N  --buckets N  --only wdl,din  --logs DIR  --ctrc FILE   as in ladder.sh
+#     --passes P[,P]               of these (default: all that are not required)
+#     --no-time                    what the plan says alone; takes seconds
+#     --json FILE                  default build/bench/passes.json
+#
+# An exact pass is left out of -O2 by --disable; one that changes the model is added to -O2 by --enable. "–" is a pass
+# that leaves the model's program as it is: its time is not taken. mixed-precision is forced where the CPU has no bf16
+# products; it then costs time. Times: medians of interleaved rounds, from memory, in ms of wall time and of CPU time
+# of all threads; the latter is the steadier on a machine that does other work. Nothing here decides a test.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. tests/bench/measure.sh.inc
+rows=20000 rounds=1 budget=2 most=16 buckets=1000 only=$reference logs="" ctrc="" json="" passes="" timed=yes
+while [ $# -gt 0 ]; do
+  case $1 in
+    --quick) ;;
+    --full) rows=100000 rounds=5 budget=20 most=60 buckets="" ;;
+    --no-time) timed=no ;;
+    --rows) rows=$2; shift ;; --rounds) rounds=$2; shift ;; --budget) budget=$2; shift ;; --buckets) buckets=${2#0}; shift ;;
+    --only) only=${2//,/ }; shift ;; --passes) passes=${2//,/ }; shift ;; --logs) logs=$(cd "$2" && pwd); shift ;;
+    --ctrc) ctrc=$2; shift ;; --json) json=$2; shift ;;
+    *) die "unknown option $1 (see the head of $0)" ;;
+  esac
+  shift
+done
+for m in $only; do [[ " $reference " == *" $m "* ]] || die "unknown model $m: expected some of $reference"; done
+if [ -z "$ctrc" ]; then bash tests/install.sh; bash tests/build.sh release; ctrc=$PWD/build/release/bin/ctrc; fi
+work=build/bench/passes; mkdir -p "$work"; json=${json:-build/bench/passes.json}
+rm -f "$work"/*.log* "$work"/*.wall "$work"/*.cpu "$work"/*.plan "$work"/*.ir
+prepare_logs "$rows" $only
+
+"$ctrc" --list-passes > "$work/list"
+all=$(awk '!/ required / && !seen[$1]++ { print $1 }' "$work/list")
+for p in ${passes:=$all}; do grep -qx "$p" <<< "$all" || die "unknown pass $p: expected some of $(echo $all)"; done
+exact() { grep -q "^$1 .* exact " "$work/list"; }
+argument() { # what a pass that changes the model is measured with
+  case $1 in micro-batch) if [ "$2" = dien ]; then echo "(n=2)"; else echo "(n=8)"; fi ;; mixed-precision) echo "(force=true)" ;; esac
+}
+# The program of model m with everything is m.all; m.P is that without the exact pass P, or with P, which changes it.
+flag() { if exact "$1"; then echo "--disable=$1"; else echo "--enable=$1$(argument "$1" "$2")"; fi; }
+without() { if exact "$2"; then echo "$1.$2"; else echo "$1.all"; fi; }
+with() { if exact "$2"; then echo "$1.all"; else echo "$1.$2"; fi; }
+
+# ---- programs, and what their plans say ----
+declare -A changed count
+build() { # build NAME MODEL FLAGS…
+  local name=$1; shift
+  compile "$work/$name.plan" "$@" --emit=plan
+  [ $timed = no ] || compile "$work/$name" "$@"
+}
+graph() { compile "$work/$1.ir" "$2" "${@:3}" --emit=ir; sed -i '/^applied /d' "$work/$1.ir"; }
+for m in $only; do
+  build $m.all $m; graph $m.all $m
+  for p in $passes; do
+    graph $m.$p $m "$(flag $p $m)"
+    changed[$m.$p]=no
+    cmp -s "$work/$m.all.ir" "$work/$m.$p.ir" || { changed[$m.$p]=yes; build $m.$p $m "$(flag $p $m)"; }
+  done
+  say "compiled $m"
+done
+# kernels, MFLOP and MB of func train
+train_of() { sed -n 's/^  total: \([0-9]*\) kernels in [0-9]* phases\{0,1\}, \([0-9.]*\) MFLOP and \([0-9.]*\) MB.*/\1 \2 \3/p' "$work/$1.plan" | head -n 1; }
+
+# ---- time ----
+if [ $timed = yes ]; then
+  for m in $only; do
+    for p in all $passes; do [ $p != all ] && [ ${changed[$m.$p]} = no ] || count[$m.$p]=$(steps_for "$work/$m.$p" $m); done
+  done
+  for round in $(seq "$rounds"); do
+    for m in $only; do
+      for p in all $passes; do
+        [ -n "${count[$m.$p]:-}" ] || continue
+        both=$(step_time "$work/$m.$p" "${count[$m.$p]}" $m)
+        echo "${both% *}" >> "$work/$m.$p.wall"; echo "${both#* }" >> "$work/$m.$p.cpu"
+        say "round $round: $m $p, ${count[$m.$p]} steps: $(echo "$both" | awk '{ printf "%.2f ms a step, %.2f ms of CPU", 1000 * $1, 1000 * $2 }')"
+      done
+    done
+  done
+fi
+time_of() { if [ -f "$work/$1.$2" ]; then median < "$work/$1.$2"; else echo null; fi; }
+
+# ---- the table, and the same as JSON ----
+echo "$(machine); $([ $timed = no ] || echo "medians of $rounds interleaved rounds; $source_of_logs"'; ')a step of $batch rows${buckets:+; hashes of $buckets}"
+echo
+echo "| pass | model | kernels | MFLOP | MB | wall ms | CPU ms | CPU ratio |"
+echo "|---|---|---|---|---|---|---|---|"
+printf '{"machine":"%s","rows":%d,"rounds":%d,"buckets":%s,"passes":[' "$(machine)" "$rows" "$rounds" "${buckets:-null}" > "$json"
+comma=""
+for p in $passes; do
+  for m in $only; do
+    if [ ${changed[$m.$p]} = no ]; then
+      echo "| $p | $m | – | – | – | – | – | – |"
+      printf '%s{"pass":"%s","model":"%s","applies":false}' "$comma" $p $m >> "$json"
+    else
+      off=$(without $m $p) on=$(with $m $p)
+      row="$(train_of $off) $(train_of $on) $(time_of $off wall) $(time_of $on wall) $(time_of $off cpu) $(time_of $on cpu)"
+      echo "$row" | awk -v p="$p$(argument $p $m)" -v m=$m 'function num(x) { return x < 100 ? sprintf("%.1f", x) : sprintf("%.0f", x) }
+        function ms(i) { return $i == "null" ? "" : num(1000 * $i) " → " num(1000 * $(i + 1)) }
+        { printf "| %s | %s | %d → %d | %s → %s | %s → %s | %s | %s | %s |\n", p, m, $1, $4, num($2), num($5), num($3), num($6), ms(7), ms(9), ($9 == "null" || $9 == 0 ? "" : sprintf("%.2f", $10 / $9)) }'
+      echo "$row" | awk -v c="$comma" -v p=$p -v m=$m '{ printf "%s{\"pass\":\"%s\",\"model\":\"%s\",\"applies\":true,\"kernels\":[%s,%s],\"mflop\":[%s,%s],\"mb\":[%s,%s],\"wall_s\":[%s,%s],\"cpu_s\":[%s,%s]}", c, p, m, $1, $4, $2, $5, $3, $6, $7, $8, $9, $10 }' >> "$json"
+    fi
+    comma=","
+  done
+done
+echo ']}' >> "$json"
+say "JSON: $json"
