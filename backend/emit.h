@@ -76,6 +76,8 @@ Val emit_at_const(Emit *e, Val base, int64_t floats);
 Val emit_at_bytes(Emit *e, Val base, Val bytes);
 Val emit_load_vec(Emit *e, Val p, int w);
 void emit_store(Emit *e, Val v, Val p);
+enum { CACHE_LINE = 16 }; /* floats */
+void emit_prefetch(Emit *e, Val p, bool to_write);
 Val emit_load(Emit *e, LLVMTypeRef t, Val p);
 Val emit_load_elem(Emit *e, LLVMTypeRef t, Val base, Val index); /* base[index] of type t */
 Val emit_var(Emit *e, LLVMTypeRef t);                            /* a local variable; becomes a register */

@@ -25,15 +25,20 @@ static int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t at_least(int64_t a, int64_t least) { return a < least ? least : a; }
 static int64_t at_most(int64_t a, int64_t most) { return a > most ? most : a; }
 
+/* Panels that fit half the second-level cache. */
+static int64_t group_of(const PassTarget *t, int64_t n, int64_t kc, int NR) {
+    return at_most(at_least(t->l2_bytes / 2 / (4 * kc * NR), 1), div_up(n, NR));
+}
+
 static Shape shape_of(const PassTarget *t, int64_t n, int64_t k) {
     /* MR * NV sums, NV vectors of B and one of A fit the vector registers, and a pointer for each row of A
      * the general ones: 6 x 2 of 16, 8 x 3 of 32 */
     bool many = t->vector_regs >= 32;
     Shape s = {.W = t->vector_floats, .MR = many ? 8 : 6, .NR = (many ? 3 : 2) * t->vector_floats};
-    int64_t most = at_least(t->l1_bytes * 3 / 4 / (4 * s.NR), 64);
+    int64_t most = at_least(t->l1_bytes / (4 * s.NR), 64);
     int64_t blocks = div_up(k, most);
     s.kc = at_most(k, div_up(div_up(k, blocks), 8) * 8);
-    s.panels = at_most(at_least(t->l2_bytes / 2 / (4 * s.kc * s.NR), 1), div_up(n, s.NR));
+    s.panels = group_of(t, n, s.kc, s.NR);
     s.mc = at_least(t->l2_bytes / 4 / (4 * s.kc) / s.MR, 1) * s.MR;
     return s;
 }
@@ -106,6 +111,15 @@ static void each_piece(Emit *e, Tile *t, EmitPiece piece) {
         }
 }
 
+/* Rows of C are a row's length apart, so nothing but this brings them into the first-level cache while the
+ * sums are made: to be added to, or written. */
+static void prefetch_rows(Emit *e, Tile *t) {
+    for (int r = 0; r < t->s->MR; r++) {
+        for (int col = 0; col < t->cols; col += CACHE_LINE) emit_prefetch(e, element(e, t, r, col), true);
+        emit_prefetch(e, element(e, t, r, t->cols - 1), true);
+    }
+}
+
 /* One term: a column of A times a row of the panel. */
 static void term(Emit *e, Tile *t, Val *a, Val b, Val l) {
     int W = t->s->W, vectors = (t->cols + W - 1) / W;
@@ -148,6 +162,7 @@ static Val make_tile(Emit *e, const EmitGemm *g, const Shape *s, int cols) {
             emit_set(e, t.sum[r][v], emit_const(e, s->W, 0));
         }
     }
+    prefetch_rows(e, &t);
     Val started = emit_icmp(e, LLVMIntEQ, LLVMBuildAnd(e->b, flags, emit_i64(e, FIRST), ""), emit_i64(e, 0));
     EmitIf resume = emit_if(e, started);
     each_piece(e, &t, load_piece);
@@ -277,20 +292,41 @@ static Plan plan_of(Emit *e, const EmitGemm *g, Shape s) {
     return p;
 }
 
+static Val panel_at(Emit *e, const Plan *p, Val panel, Val from) {
+    return emit_at(e, e->scratch, emit_scale(e, emit_sub(e, panel, from), p->s.kc * p->s.NR));
+}
+
+/* Whole panels from..to-1 whose rows are contiguous in B: a row of B is read along all of them, in the order
+ * of memory. Panel by panel, rows a page apart would fall on the same few lines of the caches, and be fetched
+ * anew for each panel. */
+static void pack_by_rows(Emit *e, const Plan *p, Val terms, Val b, Val from, Val to) {
+    EmitLoop l = emit_for(e, emit_i64(e, 0), terms, 1);
+    Val row = emit_at(e, b, emit_scale(e, l.i, p->g->b_row)), place = emit_scale(e, l.i, p->s.NR);
+    EmitLoop j = emit_for(e, from, to, 1);
+    Copy c = {emit_at(e, row, emit_scale(e, j.i, p->s.NR)), emit_at(e, panel_at(e, p, j.i, from), place),
+              p->s.NR};
+    emit_pieces(e, p->s.NR, copy_piece, &c);
+    emit_end(e, &j);
+    emit_end(e, &l);
+}
+
 /* Panels from..to-1 into scratch: whole ones in a loop, then the last. */
 static void pack_group(Emit *e, const Plan *p, Val l0, Val terms, Val from, Val to) {
     const EmitGemm *g = p->g;
     Val b = emit_at(e, g->b, emit_scale(e, l0, g->b_row)), whole = emit_i64(e, p->whole);
-    if (p->whole) {
-        EmitLoop j = emit_for(e, from, emit_min_i64(e, to, whole), 1);
-        Val at = emit_at(e, e->scratch, emit_scale(e, emit_sub(e, j.i, from), p->s.kc * p->s.NR));
-        pack_panel(e, g, &p->s, emit_at(e, b, emit_scale(e, j.i, p->s.NR * g->b_col)), at, terms, p->s.NR);
+    Val end = emit_min_i64(e, to, whole);
+    if (p->whole && g->b_col == 1) {
+        pack_by_rows(e, p, terms, b, from, end);
+    } else if (p->whole) {
+        EmitLoop j = emit_for(e, from, end, 1);
+        pack_panel(e, g, &p->s, emit_at(e, b, emit_scale(e, j.i, p->s.NR * g->b_col)),
+                   panel_at(e, p, j.i, from), terms, p->s.NR);
         emit_end(e, &j);
     }
     if (p->tail) {
         EmitIf here = emit_if(e, emit_icmp(e, LLVMIntSGT, to, whole));
-        Val at = emit_at(e, e->scratch, emit_scale(e, emit_sub(e, whole, from), p->s.kc * p->s.NR));
-        pack_panel(e, g, &p->s, emit_at_const(e, b, p->whole * p->s.NR * g->b_col), at, terms, p->tail);
+        pack_panel(e, g, &p->s, emit_at_const(e, b, p->whole * p->s.NR * g->b_col),
+                   panel_at(e, p, whole, from), terms, p->tail);
         emit_fi(e, &here);
     }
 }
@@ -320,17 +356,15 @@ static void run_panel(Emit *e, const Plan *p, const Block *k, Val panel, Val col
 /* Panels from..to-1, which stand packed in scratch, over rows lo..hi-1. */
 static void run_group(Emit *e, const Plan *p, const Block *k, Val from, Val to, Val lo, Val hi) {
     Val whole = emit_i64(e, p->whole);
-    int64_t size = p->s.kc * p->s.NR;
     if (p->whole) {
         EmitLoop j = emit_for(e, from, emit_min_i64(e, to, whole), 1);
-        Val at = emit_at(e, e->scratch, emit_scale(e, emit_sub(e, j.i, from), size));
-        run_panel(e, p, k, at, emit_scale(e, j.i, p->s.NR), lo, hi, p->tile);
+        run_panel(e, p, k, panel_at(e, p, j.i, from), emit_scale(e, j.i, p->s.NR), lo, hi, p->tile);
         emit_end(e, &j);
     }
     if (p->tail) {
         EmitIf here = emit_if(e, emit_icmp(e, LLVMIntSGT, to, whole));
-        Val at = emit_at(e, e->scratch, emit_scale(e, emit_sub(e, whole, from), size));
-        run_panel(e, p, k, at, emit_i64(e, p->whole * p->s.NR), lo, hi, p->tile_tail);
+        run_panel(e, p, k, panel_at(e, p, whole, from), emit_i64(e, p->whole * p->s.NR), lo, hi,
+                  p->tile_tail);
         emit_fi(e, &here);
     }
 }
@@ -363,13 +397,14 @@ void emit_gemm(Emit *e, const EmitGemm *g, Val lo, Val hi) {
 
 /* ---- weight gradients: C[k,n] = x^T g ----
  * Terms are rows of the batch. Tiles of the result, handed to threads: a strip of MR rows of C by a group of
- * panels, the strips of a group one after another. */
+ * panels, the strips of a group one after another. x is packed anew for each group, so groups are as wide as
+ * the cache allows: at 128 columns that took a fifth of the product's time. */
 
 static Shape grad_shape(const PassTarget *t, int64_t k, int64_t n) {
     Shape s = shape_of(t, n, 256);
     s.kc = 256;
-    int64_t strips = div_up(k, s.MR);
-    s.panels = at_most(strips >= 8 ? 8 : 2, div_up(n, s.NR));
+    s.panels = group_of(t, n, s.kc, s.NR);
+    if (div_up(k, s.MR) < 8) s.panels = at_most(s.panels, 2); /* few strips: more groups, for more threads */
     return s;
 }
 
@@ -378,7 +413,7 @@ int64_t emit_grad_w_tiles(const PassTarget *t, int64_t k, int64_t n) {
     return div_up(k, s.MR) * div_up(div_up(n, s.NR), s.panels);
 }
 
-enum { STRIPS = 8, STRIP_SLACK = 16 }; /* strips packed at a time; floats that packing may write beyond one */
+enum { STRIPS = 16, STRIP_SLACK = 16 }; /* packed at a time; floats that packing may write beyond one */
 int64_t emit_grad_w_scratch(const PassTarget *t, int64_t k, int64_t n) {
     Shape s = grad_shape(t, k, n);
     return 4 * (s.kc * s.panels * s.NR + STRIPS * (s.kc * s.MR + STRIP_SLACK));

@@ -1,23 +1,34 @@
-/* GFLOP/s of the generated products beside the library's, on one core, at the sizes of the reference models.
+/* GFLOP/s of the generated products beside the library's (rt_gemm's oneDNN, cut as the schedule cuts it), on
+ * one core, for the layers of the six reference models: y = x W, its gradients dx = dy W^T and dW = x^T dy.
  *
- *     OMP_NUM_THREADS=1 bench_products [rows] */
+ *     OMP_NUM_THREADS=1 bench_products [rows [rounds]]
+ *
+ * All kinds and layers are run in turn, round after round, so that what else the machine does falls on all of
+ * them alike; time is this thread's CPU time; a figure is the median over rounds. The first line is what the
+ * core gives for multiply-adds in registers, measured in the same rounds. */
 #include <dnnl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include "tests/tools/emit_jit.h"
 
-static const EmitJitShape shapes[] = {
-    {1024, 396, 0}, {512, 1024, 0}, {256, 512, 0}, {64, 256, 0}, {512, 396, 0}, {128, 512, 0},
-    {32, 128, 0},   {512, 12, 0},   {256, 512, 0}, {80, 144, 0}, {40, 80, 0},   {16, 64, 0},
-    {396, 1024, 1}, {1024, 512, 1}, {512, 256, 1}, {144, 80, 1},
+static const struct {
+    int64_t k, n;
+    const char *models;
+} layers[] = {
+    {396, 1024, "wdl"},       {1024, 512, "wdl"},    {512, 256, "wdl dlrm"}, {256, 64, "wdl dlrm"},
+    {396, 512, "deepfm"},     {512, 128, "deepfm"},  {128, 32, "deepfm"},    {49, 128, "deepfm"},
+    {128, 64, "deepfm mmoe"}, {316, 512, "dlrm"},    {12, 512, "dlrm"},      {64, 16, "dlrm"},
+    {272, 256, "mmoe"},       {256, 192, "mmoe"},    {192, 128, "mmoe"},     {64, 256, "mmoe"},
+    {162, 200, "din dien"},   {200, 80, "din dien"}, {72, 80, "din dien"},   {36, 80, "din dien"},
+    {80, 40, "din dien"},     {36, 36, "din dien"},  {36, 108, "dien"},      {72, 100, "dien"},
+    {100, 50, "dien"},
 };
-enum { SHAPES = sizeof shapes / sizeof *shapes };
+enum { LAYERS = sizeof layers / sizeof *layers };
 
 static double now(void) {
     struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); /* other programs may be running */
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
@@ -30,63 +41,123 @@ static float *numbers(size_t n) {
 
 typedef struct {
     EmitJit *jit;
-    int shape;
-    int64_t rows;
-    float *a, *b, *c, *g;
+    int64_t rows, k, n;
+    float *x, *dx, *w, *dw, *y; /* y stands for dy too */
     char *scratch;
+    EmitGemmFn forward, backward;
+    EmitGradFn grad;
+    int64_t tiles;
 } Case;
 
-typedef void (*Work)(const Case *c);
-static void run_gemm(const Case *c) {
-    emit_jit_gemm(c->jit, c->shape)(c->c, c->a, c->b, c->scratch, 0, c->rows);
+static void forward(const Case *c) { c->forward(c->y, c->x, c->w, c->scratch, 0, c->rows); }
+static void backward(const Case *c) { c->backward(c->dx, c->y, c->w, c->scratch, 0, c->rows); }
+static void grad(const Case *c) { c->grad(c->dw, c->x, c->y, c->scratch, 0, c->tiles, c->rows); }
+
+enum { BLOCK = 64 }; /* rows of a product, or of a weight gradient, that one call makes in a step */
+static int64_t at_most(int64_t a, int64_t most) { return a < most ? a : most; }
+static void library_forward(const Case *c) {
+    for (int64_t i = 0; i < c->rows; i += BLOCK)
+        dnnl_sgemm('N', 'N', at_most(c->rows - i, BLOCK), c->n, c->k, 1, c->x + i * c->k, c->k, c->w, c->n, 0,
+                   c->y + i * c->n, c->n);
 }
-static void run_grad(const Case *c) {
-    emit_jit_grad(c->jit, c->shape)(c->g, c->a, c->c, c->scratch, 0, emit_jit_tiles(c->jit, c->shape),
-                                    c->rows);
+static void library_backward(const Case *c) {
+    for (int64_t i = 0; i < c->rows; i += BLOCK)
+        dnnl_sgemm('N', 'T', at_most(c->rows - i, BLOCK), c->k, c->n, 1, c->y + i * c->n, c->n, c->w, c->n, 0,
+                   c->dx + i * c->k, c->k);
 }
-static void run_library(const Case *c) {
-    const EmitJitShape *s = &shapes[c->shape];
-    for (int64_t i = 0; i < c->rows; i += 64) {
-        int64_t m = c->rows - i < 64 ? c->rows - i : 64;
-        dnnl_sgemm('N', s->tb ? 'T' : 'N', m, s->n, s->k, 1, c->a + i * s->k, s->k, c->b, s->tb ? s->k : s->n,
-                   0, c->c + i * s->n, s->n);
-    }
-}
-static void run_library_grad(const Case *c) {
-    const EmitJitShape *s = &shapes[c->shape];
-    dnnl_sgemm('T', 'N', s->k, s->n, c->rows, 1, c->a, s->k, c->c, s->n, 0, c->g, s->n);
+static void library_grad(const Case *c) {
+    for (int64_t i = 0; i < c->k; i += BLOCK)
+        dnnl_sgemm('T', 'N', at_most(c->k - i, BLOCK), c->n, c->rows, 1, c->x + i, c->k, c->y, c->n, 0,
+                   c->dw + i * c->n, c->n);
 }
 
-/* Best of several runs of at least 20 ms in all. */
-static double gflops(Work work, const Case *c) {
-    const EmitJitShape *s = &shapes[c->shape];
-    double best = 1e9, spent = 0;
-    work(c);
-    for (int i = 0; i < 1000 && (spent < 0.04 || i < 3); i++) {
-        double t = now();
-        work(c);
-        t = now() - t;
-        spent += t;
-        if (t < best) best = t;
-    }
-    return 2e-9 * (double)c->rows * (double)s->n * (double)s->k / best;
+static void (*const works[])(const Case *c) = {forward,         backward,         grad,
+                                               library_forward, library_backward, library_grad};
+enum { WORKS = sizeof works / sizeof *works };
+
+/* At least a millisecond of one kind of work. */
+static double gflops(int work, const Case *c) {
+    double flops = 2 * (double)c->rows * (double)c->n * (double)c->k;
+    int times = 1 + (int)(50e6 / flops);
+    works[work](c); /* its operands, not its neighbour's, are in cache */
+    double t = now();
+    for (int i = 0; i < times; i++) works[work](c);
+    return 1e-9 * times * flops / (now() - t);
+}
+
+/* Twelve chains of multiply-adds, as many sums as a tile of 16 registers has. */
+static double peak(void) {
+    enum { CHAINS = 12, TIMES = 200000 };
+    double t = now();
+    __asm__ volatile("vzeroall" ::
+                         : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
+                           "xmm10", "xmm11", "xmm12");
+#define CHAIN(R) "vfmadd231ps %%ymm12, %%ymm12, %%ymm" #R "\n"
+    for (int i = 0; i < TIMES; i++)
+        __asm__ volatile(CHAIN(0) CHAIN(1) CHAIN(2) CHAIN(3) CHAIN(4) CHAIN(5) CHAIN(6) CHAIN(7) CHAIN(8)
+                             CHAIN(9) CHAIN(10) CHAIN(11)::
+                                 : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",
+                                   "xmm9", "xmm10", "xmm11");
+#undef CHAIN
+    __asm__ volatile("vzeroupper" ::: "memory");
+    return 1e-9 * 16 * CHAINS * TIMES / (now() - t);
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+static double median(double *v, int n) {
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+static void open_case(Case *c, EmitJit *jit, int layer, int64_t rows) {
+    size_t m = (size_t)rows, k = (size_t)layers[layer].k, n = (size_t)layers[layer].n;
+    int there = 2 * layer, back = there + 1;
+    *c = (Case){.jit = jit, .rows = rows, .k = (int64_t)k, .n = (int64_t)n};
+    c->x = numbers(m * k), c->dx = numbers(m * k), c->y = numbers(m * n);
+    c->w = numbers(k * n), c->dw = numbers(k * n);
+    int64_t a = emit_jit_scratch(jit, there), b = emit_jit_scratch(jit, back);
+    c->scratch = (char *)numbers((size_t)(a > b ? a : b) / 4 + 16);
+    c->forward = emit_jit_gemm(jit, there), c->backward = emit_jit_gemm(jit, back);
+    c->grad = emit_jit_grad(jit, there);
+    c->tiles = emit_jit_tiles(jit, there);
 }
 
 int main(int argc, char **argv) {
     int64_t rows = argc > 1 ? atoll(argv[1]) : 512;
-    EmitJit *jit = emit_jit_products(shapes, SHAPES, 0);
-    printf("%8s %6s %6s %4s %10s %10s %10s %10s\n", "rows", "k", "n", "", "tile", "library", "tile dW",
-           "library dW");
-    for (int i = 0; i < SHAPES; i++) {
-        const EmitJitShape *s = &shapes[i];
-        size_t m = (size_t)rows, n = (size_t)s->n, k = (size_t)s->k;
-        Case c = {jit, i, rows, numbers(m * k), numbers(n * k), numbers(m * n), numbers(n * k), NULL};
-        c.scratch = (char *)numbers((size_t)emit_jit_scratch(jit, i) / 4 + 16);
-        printf("%8ld %6ld %6ld %4s %10.1f %10.1f", (long)rows, (long)s->k, (long)s->n, s->tb ? "b^T" : "",
-               gflops(run_gemm, &c), gflops(run_library, &c));
-        printf(" %10.1f %10.1f\n", gflops(run_grad, &c), gflops(run_library_grad, &c));
-        free(c.a), free(c.b), free(c.c), free(c.g), free(c.scratch);
+    int rounds = argc > 2 ? atoi(argv[2]) : 15;
+    if (rows < 1 || rounds < 1) {
+        fprintf(stderr, "usage: bench_products [rows [rounds]]\n");
+        return 2;
     }
+    EmitJitShape shapes[2 * LAYERS];
+    for (int i = 0; i < LAYERS; i++) {
+        shapes[2 * i] = (EmitJitShape){layers[i].n, layers[i].k, 0};
+        shapes[2 * i + 1] = (EmitJitShape){layers[i].k, layers[i].n, 1};
+    }
+    EmitJit *jit = emit_jit_products(shapes, 2 * LAYERS, 0);
+    static Case c[LAYERS];
+    double *figure = calloc((size_t)rounds * (LAYERS * WORKS + 1), sizeof *figure), *top = figure;
+    if (!figure) abort();
+    for (int i = 0; i < LAYERS; i++) open_case(&c[i], jit, i, rows);
+    for (int r = 0; r < rounds; r++) {
+        top[r] = peak();
+        for (int i = 0; i < LAYERS; i++)
+            for (int w = 0; w < WORKS; w++) figure[(1 + i * WORKS + w) * rounds + r] = gflops(w, &c[i]);
+    }
+    printf("multiply-adds in registers: %.1f GFLOP/s; %ld rows, medians of %d rounds\n\n",
+           median(top, rounds), (long)rows, rounds);
+    printf("| x W | models | tile | dx | dW | library | dx | dW |\n|---|---|---|---|---|---|---|---|\n");
+    for (int i = 0; i < LAYERS; i++) {
+        printf("| %ld × %ld | %s |", (long)layers[i].k, (long)layers[i].n, layers[i].models);
+        for (int w = 0; w < WORKS; w++)
+            printf(" %.0f |", median(figure + (1 + i * WORKS + w) * rounds, rounds));
+        printf("\n");
+        free(c[i].x), free(c[i].dx), free(c[i].w), free(c[i].dw), free(c[i].y), free(c[i].scratch);
+    }
+    free(figure);
     emit_jit_free(jit);
     return 0;
 }
