@@ -11,6 +11,8 @@ bool backend_target(Diag *d, const char *march, PassTarget *out);
 typedef enum { EMIT_LLVM, EMIT_ASM, EMIT_OBJ } BackendEmit;
 /* The program after all passes (funcs train, eval, predict with plans) → text or object at out. */
 bool backend_emit(IrProgram *p, const char *march, int level, BackendEmit what, FILE *out);
+/* The same as two object files for one link, made side by side by two threads. */
+bool backend_emit_parts(IrProgram *p, const char *march, int level, FILE *products, FILE *others);
 /* Object to a temporary file, linked by `cc` with lib_dir/libctrc_rt.a; replaces exe whole or not at all. */
 bool backend_link(IrProgram *p, const char *march, int level, const char *lib_dir, const char *exe);
 /* The model description (runtime/README.md), malloc'd, NUL-terminated. */

@@ -78,11 +78,28 @@ static bool has_kernel(const IrNode *n) {
     return n->plan.domain != DOM_NONE && ir_ops[n->op].cls != CLASS_ROOT;
 }
 
+static void show_to_parts(Val f) {
+    LLVMSetLinkage(f, LLVMExternalLinkage);
+    LLVMSetVisibility(f, LLVMHiddenVisibility);
+}
+
+static bool made_here(const Emit *e, const IrNode *n) {
+    return e->part == EMIT_WHOLE || (e->part == EMIT_PRODUCTS) == (emit_product_of(n) != NULL);
+}
+
+/* A kernel of another part is only declared. Between parts kernels are known by name, outside of the program
+ * not. */
 static Val make_kernel(Emit *e, const IrNode *n) {
     LLVMTypeRef args[] = {e->ptr, e->i64, e->i64, e->ptr};
-    EmitFn outer =
-        emit_fn_open(e, arena_printf(e->arena, "%s_k%d_%s", e->f->name, n->id, ir_ops[n->op].text), args, 4);
+    const char *name = arena_printf(e->arena, "%s_k%d_%s", e->f->name, n->id, ir_ops[n->op].text);
+    if (!made_here(e, n)) {
+        Val elsewhere = LLVMAddFunction(e->mod, name, LLVMFunctionType(e->none, args, 4, 0));
+        LLVMSetVisibility(elsewhere, LLVMHiddenVisibility);
+        return elsewhere;
+    }
+    EmitFn outer = emit_fn_open(e, name, args, 4);
     Val f = e->fn;
+    if (e->part != EMIT_WHOLE) show_to_parts(f);
     e->lo = LLVMGetParam(f, 1), e->hi = LLVMGetParam(f, 2), e->scratch = LLVMGetParam(f, 3);
     emit_node(e, n);
     emit_fn_close(e, &outer);
@@ -357,10 +374,10 @@ static void make_function(Emit *e, IrFunc *f) {
     Val *kernels = ARENA_ARRAY(e->arena, Val, f->body.n + 1);
     for (int i = 0; i < f->body.n; i++)
         if (has_kernel(f->body.nodes[i])) kernels[i] = make_kernel(e, f->body.nodes[i]);
+    if (e->part == EMIT_REST) return;
     Val checked = make_driver(e, arena_printf(e->arena, "checked_%s", f->name), kernels, NULL);
     Val driver = make_driver(e, arena_printf(e->arena, "ctrc_%s", f->name), kernels, checked);
-    LLVMSetLinkage(driver, LLVMExternalLinkage);
-    LLVMSetVisibility(driver, LLVMHiddenVisibility);
+    show_to_parts(driver);
 }
 
 /* ---- the module ---- */
@@ -409,10 +426,11 @@ static bool verify(IrProgram *p, LLVMModuleRef mod) {
     return !bad;
 }
 
-LLVMModuleRef emit_module(IrProgram *p, LLVMContextRef cx, LLVMTargetMachineRef tm, const EmitTarget *t,
-                          int level, void (*model)(Emit *e, const EmitTarget *t, const char *march),
-                          const char *march) {
-    Emit e = {.p = p, .arena = p->arena, .target = t->pass, .W = t->pass.vector_floats, .cx = cx};
+LLVMModuleRef emit_module(IrProgram *p, int part, LLVMContextRef cx, LLVMTargetMachineRef tm,
+                          const EmitTarget *t, int level,
+                          void (*model)(Emit *e, const EmitTarget *t, const char *march), const char *march) {
+    Emit e = {
+        .p = p, .part = part, .arena = p->arena, .target = t->pass, .W = t->pass.vector_floats, .cx = cx};
     int errors = p->diag->errors;
     e.in = backend_inputs(p);
     emit_open_module(&e, tm, t);

@@ -19,6 +19,8 @@
 
 typedef LLVMValueRef Val;
 
+enum { EMIT_WHOLE, EMIT_PRODUCTS, EMIT_REST }; /* products stand with the drivers and ctrc_model */
+
 typedef struct Emit {
     IrProgram *p;
     Arena *arena;
@@ -27,6 +29,7 @@ typedef struct Emit {
     BackendInputs in;
     int W; /* floats in a vector: target.vector_floats */
     bool train;
+    int part; /* which kernels are made here: EMIT_WHOLE, or one of the parts that threads make side by side */
     LLVMContextRef cx;
     LLVMModuleRef mod;
     LLVMBuilderRef b;
@@ -339,8 +342,8 @@ void emit_open_module(Emit *e, LLVMTargetMachineRef tm, const EmitTarget *t);
 bool emit_optimise(IrProgram *p, LLVMModuleRef mod, LLVMTargetMachineRef tm, int level);
 /* A module with the program's functions; with `model`, the constant ctrc_model too. NULL: error in p->diag.
  */
-LLVMModuleRef emit_module(IrProgram *p, LLVMContextRef cx, LLVMTargetMachineRef tm, const EmitTarget *t,
-                          int level, void (*model)(Emit *e, const EmitTarget *t, const char *march),
+LLVMModuleRef emit_module(IrProgram *p, int part, LLVMContextRef cx, LLVMTargetMachineRef tm,
+                          const EmitTarget *t, int level, void (*model)(Emit *e, const EmitTarget *t, const char *march),
                           const char *march);
 void emit_model_constant(Emit *e, const EmitTarget *t, const char *march);
 

@@ -1,5 +1,6 @@
 /* From a program to LLVM text, assembly or an object file: the constant ctrc_model, and backend_emit. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include "backend/emit.h"
@@ -95,16 +96,63 @@ static bool put_module(IrProgram *p, LLVMModuleRef mod, LLVMTargetMachineRef tm,
     return ok;
 }
 
-bool backend_emit(IrProgram *p, const char *march, int level, BackendEmit what, FILE *out) {
+static bool emit_part(IrProgram *p, int part, const char *march, int level, BackendEmit what, FILE *out) {
     EmitTarget t;
     if (!emit_target(p->diag, p->arena, march, &t)) return false;
     LLVMTargetMachineRef tm = emit_machine(p->diag, &t, level);
     if (!tm) return false;
     LLVMContextRef cx = LLVMContextCreate();
-    LLVMModuleRef mod = emit_module(p, cx, tm, &t, level, emit_model_constant, march);
+    LLVMModuleRef mod =
+        emit_module(p, part, cx, tm, &t, level, part == EMIT_REST ? NULL : emit_model_constant, march);
     bool ok = mod && put_module(p, mod, tm, what, out);
     if (mod) LLVMDisposeModule(mod);
     LLVMContextDispose(cx);
     LLVMDisposeTargetMachine(tm);
     return ok;
+}
+
+bool backend_emit(IrProgram *p, const char *march, int level, BackendEmit what, FILE *out) {
+    return emit_part(p, EMIT_WHOLE, march, level, what, out);
+}
+
+/* ---- in two parts, side by side ----
+ * LLVM takes nearly all of a compilation's time, and a context of its own for each thread. What a part needs
+ * of the program it only reads; an arena and diagnostics are its own. The cut follows the kind of kernel, not
+ * the machine, so that everybody gets the same two objects. */
+
+typedef struct {
+    IrProgram p; /* a copy of the struct alone */
+    const char *march;
+    int level;
+    FILE *out;
+    bool ok;
+} Part;
+
+static void *rest(void *user) {
+    Part *part = user;
+    part->ok = emit_part(&part->p, EMIT_REST, part->march, part->level, EMIT_OBJ, part->out);
+    return NULL;
+}
+
+bool backend_emit_parts(IrProgram *p, const char *march, int level, FILE *products, FILE *others) {
+    Part part = {.p = *p, .march = march, .level = level, .out = others};
+    Arena *a = arena_new();
+    EmitTarget t;
+    pthread_t thread;
+    if (!emit_target(p->diag, p->arena, march, &t))
+        return false; /* LLVM's own set-up, before there are threads */
+    LLVMTargetMachineRef first = emit_machine(p->diag, &t, level);
+    if (!first) return false;
+    LLVMDisposeTargetMachine(first);
+    part.p.arena = a;
+    part.p.diag = diag_new(a, p->diag->out);
+    bool aside = pthread_create(&thread, NULL, rest, &part) == 0;
+    bool ok = emit_part(p, EMIT_PRODUCTS, march, level, EMIT_OBJ, products);
+    if (aside)
+        pthread_join(thread, NULL);
+    else
+        rest(&part);
+    p->diag->errors += part.p.diag->errors;
+    arena_free(a);
+    return ok && part.ok;
 }

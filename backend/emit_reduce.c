@@ -247,11 +247,28 @@ static void rows_group(Emit *e, Val col, const EmitGroup *g, void *user) {
     }
 }
 
+/* One function for all sums of one size: a model has dozens of biases. */
 static void over_rows(Emit *e, const IrNode *n, bool mean) {
-    OverRows o = {emit_first_of(e, n->in[0]), emit_base(e, n), emit_unit_count(e, n->in[0]->type), NULL,
-                  ir_type_size(n->type)};
-    if (mean) o.divide = emit_to_f32(e, emit_step(e, STEP_rows));
-    emit_columns(e, o.size, e->lo, e->hi, rows_group, &o);
+    int64_t size = ir_type_size(n->type);
+    LLVMTypeRef types[] = {e->ptr, e->ptr, e->ptr, e->i64, e->f32, e->i64, e->i64};
+    Val args[] = {e->step,
+                  emit_first_of(e, n->in[0]),
+                  emit_base(e, n),
+                  emit_unit_count(e, n->in[0]->type),
+                  emit_to_f32(e, emit_step(e, STEP_rows)),
+                  e->lo,
+                  e->hi};
+    const char *name = arena_printf(e->arena, "%s_%lld%s", mean ? "mean_rows" : "sum_rows", (long long)size,
+                                    emit_more(e) ? "_more" : "");
+    Val f;
+    EmitFn outer;
+    if (emit_shared_open(e, name, types, 7, &f, &outer)) {
+        OverRows o = {LLVMGetParam(f, 1), LLVMGetParam(f, 2), LLVMGetParam(f, 3),
+                      mean ? LLVMGetParam(f, 4) : NULL, size};
+        emit_columns(e, size, LLVMGetParam(f, 5), LLVMGetParam(f, 6), rows_group, &o);
+        emit_fn_close(e, &outer);
+    }
+    emit_shared_call(e, f, args, 7);
 }
 
 void emit_SUMROWS(Emit *e, const IrNode *n) { over_rows(e, n, false); }

@@ -30,32 +30,35 @@ static char *temporary(IrProgram *p, const char *exe, const char *suffix) {
     return path;
 }
 
-static bool write_object(IrProgram *p, const char *march, int level, const char *path) {
+enum { OBJECTS = 2 };
+
+static FILE *open_object(IrProgram *p, const char *path) {
     FILE *f = fopen(path, "wb");
-    if (!f) {
-        diag_error(p->diag, (Span){0}, NULL, "can't write '%s': %s", path, strerror(errno));
-        return false;
-    }
-    bool ok = backend_emit(p, march, level, EMIT_OBJ, f);
-    if (fclose(f) == 0 || !ok) return ok;
-    diag_error(p->diag, (Span){0}, NULL, "can't write '%s': %s", path, strerror(errno));
-    return false;
+    if (!f) diag_error(p->diag, (Span){0}, NULL, "can't write '%s': %s", path, strerror(errno));
+    return f;
 }
 
-static bool run_linker(IrProgram *p, const char *object, const char *lib, const char *to) {
-    char *argv[] = {"cc",
-                    "-o",
-                    (char *)to,
-                    (char *)object,
-                    (char *)lib,
-                    "-ldnnl",
-                    "-lxxhash",
-                    "-lz",
-                    "-lzstd",
-                    "-ljansson",
-                    "-lpthread",
-                    "-lm",
-                    SANITIZED ? "-fsanitize=address,undefined" : NULL,
+static bool write_objects(IrProgram *p, const char *march, int level, char *const path[OBJECTS]) {
+    FILE *f[OBJECTS] = {open_object(p, path[0])};
+    if (f[0] && !(f[1] = open_object(p, path[1]))) fclose(f[0]);
+    if (!f[0] || !f[1]) return false;
+    bool ok = backend_emit_parts(p, march, level, f[0], f[1]);
+    for (int i = 0; i < OBJECTS; i++)
+        if (fclose(f[i]) && ok) {
+            diag_error(p->diag, (Span){0}, NULL, "can't write '%s': %s", path[i], strerror(errno));
+            ok = false;
+        }
+    return ok;
+}
+
+static bool run_linker(IrProgram *p, char *const object[OBJECTS], const char *lib, const char *to) {
+    char *argv[] = {"cc",        "-o",
+                    (char *)to,  object[0],
+                    object[1],   (char *)lib,
+                    "-ldnnl",    "-lxxhash",
+                    "-lz",       "-lzstd",
+                    "-ljansson", "-lpthread",
+                    "-lm",       SANITIZED ? "-fsanitize=address,undefined" : NULL,
                     NULL};
     pid_t pid;
     setenv("PATH", "/usr/bin:/bin", 0); /* without any, cc is found and cannot find the linker */
@@ -94,10 +97,13 @@ bool backend_link(IrProgram *p, const char *march, int level, const char *lib_di
                    "can't read the runtime library '%s': %s", lib, strerror(errno));
         return false;
     }
-    char *object = temporary(p, exe, ".o"), *program = object ? temporary(p, exe, "") : NULL;
-    bool ok = program && write_object(p, march, level, object) && run_linker(p, object, lib, program) &&
+    char *object[OBJECTS] = {temporary(p, exe, ".o")}, *program = NULL;
+    if (object[0]) object[1] = temporary(p, exe, ".o");
+    if (object[1]) program = temporary(p, exe, "");
+    bool ok = program && write_objects(p, march, level, object) && run_linker(p, object, lib, program) &&
               publish(p, program, exe);
     if (program && !ok) unlink(program);
-    if (object) unlink(object);
+    for (int i = 0; i < OBJECTS; i++)
+        if (object[i]) unlink(object[i]);
     return ok;
 }

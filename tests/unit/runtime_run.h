@@ -16,11 +16,11 @@ typedef struct {
     char out[16384], err[16384];
 } Run;
 typedef struct {
-    const char *users, *from, *to;
+    const char *users, *from, *to, *from2, *to2;
     rlim_t file_limit;
     const char *input;
     int cpu_level;
-} RunHow; /* from, to: change of the description */
+} RunHow; /* from, to, and from2, to2: changes of the description */
 
 static char run_dir[64];
 
@@ -40,6 +40,7 @@ static inline int run_child(RunHow how, char **argv, int argc) {
     }
     const char *users = how.users ? how.users : FIX_USERS_SMALL;
     char *d = how.from ? fix_description_with(users, how.from, how.to) : fix_description(users);
+    if (how.from2) d = fix_replace(d, how.from2, how.to2);
     RtProgram p = {.abi = RT_ABI_VERSION,
                    .cpu_level = how.cpu_level,
                    .description = d,

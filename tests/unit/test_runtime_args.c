@@ -95,7 +95,11 @@ static void test_wrong_usage(void **state) {
 
 static void test_beside_and_stdin(void **state) {
     (void)state;
-    Run r = run_how((RunHow){.from = "\"side\":0", .to = "\"side\":1"}, "train --data - --epochs 1");
+    Run r = run_how((RunHow){.from = "\"beside\":null",
+                             .to = "\"beside\":\"_neg\"",
+                             .from2 = "\"side\":0,\"used\":true,\"used_predict\":true",
+                             .to2 = "\"side\":1,\"used\":true,\"used_predict\":true"},
+                    "train --data - --epochs 1");
     assert_int_equal(r.code, 2);
     assert_string_equal(r.err,
                         "error: --data -: the model reads a second file beside each, which stdin has not\n");
