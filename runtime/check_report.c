@@ -274,7 +274,7 @@ static json_t *column_json(const RtDataCheck *k, const RtCheckColumn *c) {
     json_object_set_new(o, "kind", json_string(kinds[c->c->kind]));
     json_object_set_new(o, "list", json_boolean(c->c->is_list));
     set_count(o, "filled", c->filled);
-    set_real(o, "distinct", round(rt_tally_distinct(&c->tally)));
+    set_count(o, "distinct", (uint64_t)llround(rt_tally_distinct(&c->tally)));
     json_object_set_new(o, "exact", json_boolean(rt_tally_exact(&c->tally)));
     json_object_set_new(o, "top", top_json(c));
     if (rt_check_is_number(c->c) && c->values) {
@@ -308,7 +308,7 @@ static json_t *feature_json(const RtDataCheck *k, const RtCheckFeature *f) {
     bool exact;
     double shared = rt_check_collisions(k, f, &distinct, &exact);
     set_count(o, "buckets", f->f->buckets);
-    set_real(o, "distinct", round(distinct));
+    if (isfinite(distinct)) set_count(o, "distinct", (uint64_t)llround(distinct));
     set_real(o, "collisions", shared);
     json_object_set_new(o, "exact", json_boolean(exact));
     return o;

@@ -87,9 +87,8 @@ static void purge(RtTallyMap *m) {
         RtTallyValue v = m->value[i];
         if (v.n <= less) continue;
         v.n -= less;
-        const char *text = m->text + v.text;
         kept.text = rt_reader_grow(kept.text, &kept.text_cap, kept.text_bytes + v.bytes + 1, 1);
-        memcpy(kept.text + kept.text_bytes, text, v.bytes);
+        if (v.bytes) memcpy(kept.text + kept.text_bytes, m->text + v.text, v.bytes);
         v.text = (uint32_t)kept.text_bytes;
         kept.text_bytes += v.bytes;
         kept.value[kept.n++] = v;

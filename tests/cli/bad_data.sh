@@ -193,14 +193,14 @@ mount -t tmpfs -o size=192k tmpfs disk || exit 77
 . tests.inc
 expect 1 ./wide train --data good.csv --save disk/ckpt; says "error: cannot write disk/ckpt.tmp/weights.safetensors: no space left on device"
 [ -z "$(ls -A disk)" ] || fail "left on the full disk: $(ls -A disk)"
-expect 0 ./clicks train --data good.csv --save disk/ckpt; quiet
+expect 0 ./clicks train --data good.csv --save disk/ckpt; quiet; cp disk/ckpt/state.json before.json
 expect 1 ./wide train --data good.csv --save disk/ckpt; says "error: cannot write disk/ckpt.tmp/weights.safetensors: no space left on device"
-same disk/ckpt/weights.safetensors ckpt/weights.safetensors; same disk/ckpt/state.json ckpt/state.json; absent disk/ckpt.tmp
+same disk/ckpt/weights.safetensors ckpt/weights.safetensors; same disk/ckpt/state.json before.json; absent disk/ckpt.tmp
 rm -r disk/ckpt
 # the mounted directory itself, which cannot be renamed
-for again in 1 2; do expect 0 ./clicks train --data good.csv --save disk/; quiet; same disk/weights.safetensors ckpt/weights.safetensors; done
+for again in 1 2; do expect 0 ./clicks train --data good.csv --save disk/; quiet; same disk/weights.safetensors ckpt/weights.safetensors; done; cp disk/state.json before.json
 expect 1 ./wide train --data good.csv --save disk; says "error: cannot write disk/.tmp/weights.safetensors: no space left on device"
-same disk/weights.safetensors ckpt/weights.safetensors; same disk/state.json ckpt/state.json; absent disk/.tmp disk.tmp
+same disk/weights.safetensors ckpt/weights.safetensors; same disk/state.json before.json; absent disk/.tmp disk.tmp
 exit $bad
 SH
 { echo 'bad=0'; declare -f fail expect quiet says same absent; } > tests.inc

@@ -326,12 +326,13 @@ static IrNode *recurrent(Gen *g, IrNode *x) {
 static IrNode *step(Gen *g) {
     IrNode *x = recent(g);
     bool rows = x->type.live >= LIVE_ROW;
-    switch (below(g, 20)) {
+    switch (below(g, 21)) {
     case 14:
     case 15: return dense_of_concat(g);
     case 16:
     case 17: return dense_of_onehots(g);
     case 18: return lookup_in_rows(g);
+    case 19: return recurrent(g, x);
     case 0:
     case 1:
     case 2: return unary(g, x);
