@@ -62,6 +62,33 @@ static void check_phases(PlanCheck *c) {
     }
 }
 
+static bool reads_weight(const IrNode *n, int64_t w) {
+    if (n->op == OP_FETCH && ir_attr_i(n, "w") == w) return true;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i]->op == OP_WEIGHT && ir_attr_i(n->in[i], "w") == w) return true;
+    return false;
+}
+
+/* A weight is written when all that reads it has run, on all threads, and the loss is known to be finite. */
+static void check_update(PlanCheck *c, const IrNode *update, int64_t w) {
+    for (int i = 0; i < c->f->body.n && c->ok; i++) {
+        const IrNode *n = c->f->body.nodes[i];
+        if (n == update || n->plan.domain == DOM_NONE || n->plan.phase < update->plan.phase) continue;
+        if (n->op == OP_LOSS || reads_weight(n, w))
+            wrong_plan(c, update, "expected a phase behind that of %%%d %s, found %d and %d", n->id,
+                       ir_ops[n->op].text, update->plan.phase, n->plan.phase);
+    }
+}
+
+static void check_updates(PlanCheck *c) {
+    for (int i = 0; i < c->f->body.n && c->ok; i++) {
+        const IrNode *n = c->f->body.nodes[i];
+        if (ir_ops[n->op].effect != EFFECT_WRITES) continue;
+        check_update(c, n, ir_attr_i(n, n->op == OP_BNUPDATE ? "mean" : "w"));
+        if (n->op == OP_BNUPDATE) check_update(c, n, ir_attr_i(n, "var"));
+    }
+}
+
 /* ---- places ---- */
 
 typedef struct {
@@ -197,6 +224,7 @@ bool ir_verify_plan(IrProgram *p, const IrFunc *f, const IrPlaces *places) {
     if (phased && c.ok && f->blocks && f->loop_last > last->plan.phase)
         wrong_plan(&c, last, "expected a loop that ends in phase %d or before, found %d", last->plan.phase,
                    f->loop_last);
+    if (phased && c.ok) check_updates(&c);
     if (placed && c.ok) check_places(&c);
     return c.ok;
 }

@@ -106,6 +106,7 @@ static void no_barrier(IrProgram *p) { train(p, 3)->plan.phase = 0; }
 static void tiles_of_one_phase(IrProgram *p) {
     train(p, 7)->plan.phase = 2, train(p, 5)->plan.phase = train(p, 6)->plan.phase = 2;
 }
+static void update_beside_loss(IrProgram *p) { train(p, 7)->plan.phase = 3; }
 static void no_block(IrProgram *p) { train(p, 3)->plan.block = 0; }
 static void beyond_arena(IrProgram *p) { train(p, 4)->plan.offset = 384; }
 static void unaligned(IrProgram *p) { train(p, 4)->plan.offset = 260; }
@@ -168,6 +169,7 @@ static const struct {
     {no_barrier, "%3 embed in func 'train': expected a barrier before it reads %2, found both in phase 0"},
     {tiles_of_one_phase,
      "%5 sum_sq in func 'train': expected a barrier before it reads %4, found both in phase 2"},
+    {update_beside_loss, "%7 update in func 'train': expected a phase behind that of %6 loss, found 3 and 3"},
     {no_block, "%3 embed in func 'train': expected a block of at least 1, found 0"},
     {beyond_arena, "%4 sum_rows in func 'train': expected a place within 384 bytes, found 384 to 400"},
     {unaligned, "%4 sum_rows in func 'train': expected an offset that is a multiple of 64, found 260"},

@@ -102,14 +102,17 @@ static IrNode *move(Gen *g) {
     int64_t n = ir_type_size(x->type), at = (int64_t)below(g, (uint64_t)n);
     IrAttr axis = ir_ai("axis", 0);
     switch (below(g, 10)) {
-    case 8: { /* stacked, multiplied with itself turned */
+    case 8: { /* stacked, multiplied with itself turned, or both turned */
         IrNode *rows[2] = {fx_reshape(b, x, 2, (int64_t[]){1, n}),
                            fx_reshape(b, unary(g, x), 2, (int64_t[]){1, n})};
         IrNode *stack = ir_build(b, OP_CONCAT, 2, rows, 1, &axis);
         IrAttr order = ir_ail(a, "order", (int64_t[]){1, 0}, 2),
                t[2] = {ir_ab("ta", false), ir_ab("tb", false)};
-        return ir_build(b, OP_MATMUL, 2, (IrNode *[]){stack, ir_build(b, OP_TRANSPOSE, 1, &stack, 1, &order)},
-                        2, t);
+        IrNode *turned = ir_build(b, OP_TRANSPOSE, 1, &stack, 1, &order);
+        if (n > 8 || below(g, 2)) return ir_build(b, OP_MATMUL, 2, (IrNode *[]){stack, turned}, 2, t);
+        IrNode *tall = fx_reshape(b, stack, 2, (int64_t[]){n, 2});
+        IrNode *wide = ir_build(b, OP_TRANSPOSE, 1, &tall, 1, &order);
+        return ir_build(b, OP_MATMUL, 2, (IrNode *[]){turned, wide}, 2, t);
     }
     case 9: { /* cut in two, each part on its own way */
         if (n < 2) return unary(g, x);
