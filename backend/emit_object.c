@@ -144,15 +144,24 @@ bool backend_emit_parts(IrProgram *p, const char *march, int level, FILE *produc
     LLVMTargetMachineRef first = emit_machine(p->diag, &t, level);
     if (!first) return false;
     LLVMDisposeTargetMachine(first);
+    char *said = NULL;
+    size_t size = 0;
+    FILE *aside_out = open_memstream(&said, &size);
+    if (!aside_out) abort();
     part.p.arena = a;
-    part.p.diag = diag_new(a, p->diag->out);
+    part.p.diag = diag_new(a, aside_out);
     bool aside = pthread_create(&thread, NULL, rest, &part) == 0;
     bool ok = emit_part(p, EMIT_PRODUCTS, march, level, EMIT_OBJ, products);
     if (aside)
         pthread_join(thread, NULL);
     else
         rest(&part);
-    p->diag->errors += part.p.diag->errors;
+    fclose(aside_out);
+    if (ok) { /* what stops both, such as a full disk, is told once */
+        fputs(said, p->diag->out);
+        p->diag->errors += part.p.diag->errors;
+    }
+    free(said);
     arena_free(a);
     return ok && part.ok;
 }
