@@ -87,22 +87,25 @@ time_of() { if [ -f "$work/$1.$2" ]; then median < "$work/$1.$2"; else echo null
 # ---- the table, and the same as JSON ----
 echo "$(machine); $([ $timed = no ] || echo "medians of $rounds interleaved rounds; $source_of_logs"'; ')a step of $batch rows${buckets:+; hashes of $buckets}"
 echo
-echo "| pass | model | kernels | MFLOP | MB | wall ms | CPU ms | CPU ratio |"
-echo "|---|---|---|---|---|---|---|---|"
+row() { if [ $timed = yes ]; then printf '| %s | %s | %s | %s | %s | %s | %s | %s |\n' "$@"; else printf '| %s | %s | %s | %s | %s |\n' "${@:1:5}"; fi; }
+row pass model kernels MFLOP MB "wall ms" "CPU ms" "CPU ratio"
+row --- --- --- --- --- --- --- ---
 printf '{"machine":"%s","rows":%d,"rounds":%d,"buckets":%s,"passes":[' "$(machine)" "$rows" "$rounds" "${buckets:-null}" > "$json"
 comma=""
 for p in $passes; do
   for m in $only; do
     if [ ${changed[$m.$p]} = no ]; then
-      echo "| $p | $m | – | – | – | – | – | – |"
+      row $p $m – – – – – –
       printf '%s{"pass":"%s","model":"%s","applies":false}' "$comma" $p $m >> "$json"
     else
       off=$(without $m $p) on=$(with $m $p)
-      row="$(train_of $off) $(train_of $on) $(time_of $off wall) $(time_of $on wall) $(time_of $off cpu) $(time_of $on cpu)"
-      echo "$row" | awk -v p="$p$(argument $p $m)" -v m=$m 'function num(x) { return x < 100 ? sprintf("%.1f", x) : sprintf("%.0f", x) }
+      figures="$(train_of $off) $(train_of $on) $(time_of $off wall) $(time_of $on wall) $(time_of $off cpu) $(time_of $on cpu)"
+      echo "$figures" | awk 'function num(x) { return x < 100 ? sprintf("%.1f", x) : sprintf("%.0f", x) }
         function ms(i) { return $i == "null" ? "" : num(1000 * $i) " → " num(1000 * $(i + 1)) }
-        { printf "| %s | %s | %d → %d | %s → %s | %s → %s | %s | %s | %s |\n", p, m, $1, $4, num($2), num($5), num($3), num($6), ms(7), ms(9), ($9 == "null" || $9 == 0 ? "" : sprintf("%.2f", $10 / $9)) }'
-      echo "$row" | awk -v c="$comma" -v p=$p -v m=$m '{ printf "%s{\"pass\":\"%s\",\"model\":\"%s\",\"applies\":true,\"kernels\":[%s,%s],\"mflop\":[%s,%s],\"mb\":[%s,%s],\"wall_s\":[%s,%s],\"cpu_s\":[%s,%s]}", c, p, m, $1, $4, $2, $5, $3, $6, $7, $8, $9, $10 }' >> "$json"
+        { printf "%d → %d\t%s → %s\t%s → %s\t%s\t%s\t%s\n", $1, $4, num($2), num($5), num($3), num($6), ms(7), ms(9), ($9 == "null" || $9 == 0 ? "" : sprintf("%.2f", $10 / $9)) }' > "$work/cells"
+      IFS=$'\t' read -r -a cells < "$work/cells"
+      row "$p$(argument $p $m)" $m "${cells[@]}"
+      echo "$figures" | awk -v c="$comma" -v p=$p -v m=$m '{ printf "%s{\"pass\":\"%s\",\"model\":\"%s\",\"applies\":true,\"kernels\":[%s,%s],\"mflop\":[%s,%s],\"mb\":[%s,%s],\"wall_s\":[%s,%s],\"cpu_s\":[%s,%s]}", c, p, m, $1, $4, $2, $5, $3, $6, $7, $8, $9, $10 }' >> "$json"
     fi
     comma=","
   done

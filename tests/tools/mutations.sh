@@ -14,11 +14,10 @@ work=${CTRC_MUTATIONS:-build/mutations}
 keep=no; [ "${1:-}" != --keep ] || { keep=yes; shift; }
 tests="test_pass_golden test_pass_meaning test_pass_manager test_gradients test_pass_random"
 mkdir -p "$work"; work=$(cd "$work" && pwd)
-[ $keep = yes ] || rm -rf "$work/tree"
+[ $keep = yes ] || rm -rf "$work/tree" "$work/build"
 mkdir -p "$work/tree"
-# times are kept, so that --keep builds only what changed
-find "$work/tree" -name '*.orig' -delete
-git ls-files -z | xargs -0 cp -p --parents -u -t "$work/tree"
+# only what differs, a fault that a stopped run left among it, so that --keep builds no more than that
+git ls-files | while read -r f; do cmp -s "$f" "$work/tree/$f" || cp --parents "$f" "$work/tree"; done
 names=${*:-$(cd tests/tools/mutations && ls ./*.patch | sed 's|./||; s/\.patch$//')}
 
 launcher=""; ! command -v ccache > /dev/null || launcher="-DCMAKE_C_COMPILER_LAUNCHER=ccache"
