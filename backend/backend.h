@@ -35,19 +35,21 @@ typedef struct {
     int lookup, ordinal; /* BE_LOOKUP: number among all lookups, and among the table's */
 } BackendInput;
 typedef struct {
-    BackendInput *inputs; int n;
-    const IrNode **features; int n_features; /* reader-stage nodes of all functions, equal ones once, in order */
+    BackendInput *inputs;
+    int n;
+    const IrNode **features;
+    int n_features; /* reader-stage nodes of all functions, equal ones once, in order */
 } BackendInputs;
-/* Collects over all functions. Equal reader-stage expressions (also in different functions) are one feature. */
+/* Collects over all functions. Equal reader-stage expressions (also in different functions) are one feature.
+ */
 BackendInputs backend_inputs(IrProgram *p);
 /* The input number by which a function's node reads: as raw value or id … */
 int backend_input_raw(const BackendInputs *in, const IrNode *value);
 /* … or as positions in a table's unique rows. -1 if there is none. */
 int backend_input_lookup(const BackendInputs *in, const IrNode *id, int table, bool pooled);
-/* A reader-stage node's number in `features`, -1 if it has none. A column has one only where a step reads it as
- * it is ("value" in the description); as a feature's operand it is named by its column number. */
+/* A reader-stage node's number in `features`, -1 if it has none. A column has one only where a step reads it
+ * as it is ("value" in the description); as a feature's operand it is named by its column number. */
 int backend_feature(const BackendInputs *in, const IrNode *value);
-bool backend_is_reader(const IrNode *n); /* class READ, or a column: evaluated by the reader */
 /* Scratch that a function's kernels need for each thread ("scratch_bytes" in the description). */
 int64_t backend_scratch_bytes(IrProgram *p, const IrFunc *f, const char *march);
 

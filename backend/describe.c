@@ -112,13 +112,12 @@ static json_t *columns_of(Describe *d) {
 }
 
 static json_t *axes_of(Describe *d) {
-    static const char *const kinds[] = {"list", "first", "last", "filter", "append"};
     json_t *all = json_array();
     for (int i = 0; i < d->p->n_axes; i++) {
         const IrAxis *a = &d->p->axes[i];
         json_t *o = json_object();
         set(o, "name", text(d, a->name, a->span));
-        set(o, "kind", json_string(kinds[a->kind]));
+        set(o, "kind", json_string(ir_axis_kinds[a->kind]));
         set_int(o, "parent", a->kind == AXIS_LIST ? -1 : a->parent);
         set_int(o, "max", a->max);
         set_bool(o, "shared", a->shared);
@@ -155,8 +154,8 @@ static void mark_features(const Describe *d, const IrBody *b, bool *marks) {
     for (int i = 0; i < b->n; i++) {
         const IrNode *n = b->nodes[i];
         if (n->body) mark_features(d, n->body, marks);
-        for (int k = 0; k < n->n_in && !backend_is_reader(n); k++)
-            if (backend_is_reader(n->in[k])) mark_feature(d, n->in[k], marks);
+        for (int k = 0; k < n->n_in && !ir_is_reader(n); k++)
+            if (ir_is_reader(n->in[k])) mark_feature(d, n->in[k], marks);
     }
 }
 
@@ -349,7 +348,7 @@ static int output(Describe *d, json_t *outputs, const IrNode *x) {
     static const char *const regions[] = {
         [REGION_FIXED] = "fixed", [REGION_AXIS] = "axis", [REGION_UNIQ] = "uniq", [REGION_INPUT] = "input"};
     json_t *o = json_object();
-    if (backend_is_reader(x)) {
+    if (ir_is_reader(x)) {
         set(o, "region", json_string("input"));
         set_int(o, "input", backend_input_raw(&d->in, x));
     } else if (x->plan.region == REGION_NONE || x->plan.region == REGION_INPUT) {

@@ -30,7 +30,7 @@ int64_t emit_scratch(const IrProgram *p, const PassTarget *t, const IrNode *n) {
     (void)p;
     if (emit_product_of(n)) return emit_product_scratch(t, n);
     if (n->op == OP_ATTEND || n->op == OP_ATTENDGRAD) return emit_attend_scratch(n);
-    if (emit_is_gru(n)) return emit_gru_scratch(t, n);
+    if (ir_is_recurrent(n)) return emit_gru_scratch(t, n);
     int64_t channels = (ir_type_width(n->type) + 15) / 16 * 16;
     if (n->op == OP_BNNORM) return 4 * channels;
     return n->op == OP_BNGRAD ? 12 * channels : 0;

@@ -29,7 +29,8 @@ typedef struct Emit {
     BackendInputs in;
     int W; /* floats in a vector: target.vector_floats */
     bool train;
-    int part; /* which kernels are made here: EMIT_WHOLE, or one of the parts that threads make side by side */
+    int part; /* which kernels are made here: EMIT_WHOLE, or one of the parts that threads make side by side
+               */
     LLVMContextRef cx;
     LLVMModuleRef mod;
     LLVMBuilderRef b;
@@ -142,12 +143,13 @@ Val emit_offsets(Emit *e, int axis);                               /* u32 * */
 Val emit_offset(Emit *e, int axis, Val row);                       /* i64: positions before the row */
 /* The units of a type that the kernel's lo..hi covers: rows, positions, unique rows; 0..1 for a step. */
 void emit_units(Emit *e, IrType t, Val *lo, Val *hi);
-/* How many units of a type there are in the whole step; of rows and positions, in a function that is run by blocks,
- * those of the present block, and which is the first of them. */
+/* How many units of a type there are in the whole step; of rows and positions, in a function that is run by
+ * blocks, those of the present block, and which is the first of them. */
 Val emit_unit_count(Emit *e, IrType t);
 Val emit_first_unit(Emit *e, IrType t);
 Val emit_first_of(Emit *e, const IrNode *n); /* address of that unit's value */
-/* In a function that is run by blocks: whether sums over rows hold those of earlier blocks (i1); else NULL. */
+/* In a function that is run by blocks: whether sums over rows hold those of earlier blocks (i1); else NULL.
+ */
 Val emit_more(Emit *e);
 Val emit_grown(Emit *e, Val v, Val at); /* v, with what stands at `at` if there is more */
 
@@ -294,8 +296,6 @@ int64_t emit_narrow_scratch(int64_t n, int64_t k);
 void emit_narrow_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi);
 
 /* ---- emit_gru.c ---- */
-/* A recurrent layer made by register tiles of rows that run side by side along their lists. */
-bool emit_is_gru(const IrNode *n);
 int64_t emit_gru_scratch(const PassTarget *t, const IrNode *n);
 /* For the plan: how, in a few words. */
 const char *emit_gru_why(const PassTarget *t, const IrNode *n, Arena *a);
@@ -345,8 +345,8 @@ bool emit_optimise(IrProgram *p, LLVMModuleRef mod, LLVMTargetMachineRef tm, int
 /* A module with the program's functions; with `model`, the constant ctrc_model too. NULL: error in p->diag.
  */
 LLVMModuleRef emit_module(IrProgram *p, int part, LLVMContextRef cx, LLVMTargetMachineRef tm,
-                          const EmitTarget *t, int level, void (*model)(Emit *e, const EmitTarget *t, const char *march),
-                          const char *march);
+                          const EmitTarget *t, int level,
+                          void (*model)(Emit *e, const EmitTarget *t, const char *march), const char *march);
 void emit_model_constant(Emit *e, const EmitTarget *t, const char *march);
 
 /* An axis of a value's row between what lies before it (outer) and after it (inner). */

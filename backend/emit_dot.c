@@ -125,7 +125,7 @@ static void find_groups(Dot *d) {
 /* ---- nodes ---- */
 
 static const char *style(const IrNode *n) {
-    if (backend_is_reader(n)) return "style=\"rounded,dashed\"";
+    if (ir_is_reader(n)) return "style=\"rounded,dashed\"";
     switch (ir_ops[n->op].cls) {
     case CLASS_PROD:
     case CLASS_REG: return emit_product_of(n) ? "fillcolor=\"#dbe4ff\" penwidth=1.4" : "";

@@ -52,10 +52,6 @@ int64_t emit_gru_scratch(const PassTarget *t, const IrNode *n) {
     return 4 * layout_of(t->vector_floats, n).floats;
 }
 
-bool emit_is_gru(const IrNode *n) {
-    return n->op == OP_GRU || n->op == OP_AUGRU || n->op == OP_GRUGRAD || n->op == OP_AUGRUGRAD;
-}
-
 const char *emit_gru_why(const PassTarget *t, const IrNode *n, Arena *a) {
     Layout l = layout_of(t->vector_floats, n);
     int64_t weights = 4 * (l.state - l.packed_g);

@@ -115,10 +115,9 @@ static json_t *kernels(const IrProgram *p, const PassTarget *t, const PlanRates 
     json_t *list = json_array();
     for (int i = 0; i < b->n; i++) {
         const IrNode *n = b->nodes[i];
-        const char *why;
         if (!plan_runs(n)) continue;
         PlanWork w = plan_work(p, n);
-        const char *made = plan_kernel(p->arena, t, n, &why);
+        const char *made = plan_kernel(t, n), *why = plan_why(p->arena, t, n);
         if (*why) json_object_set_new(reasons, made, json_string(why));
         json_array_append_new(list, json_pack("[i, i, s, s, f, f, f, o, o, o]", n->id, n->plan.phase,
                                               arena_printf(p->arena, "%s/%d", plan_domain(n), n->plan.block),
@@ -129,10 +128,10 @@ static json_t *kernels(const IrProgram *p, const PassTarget *t, const PlanRates 
     return list;
 }
 
-/* One arena: of a list axis or a table (index), or the fixed one (-1). size, lower and buffers are in bytes,
- * or bytes a position or unique row. */
-static json_t *arena(const IrProgram *p, const IrBody *b, const int *last, IrRegionKind region, int index,
-                     const char *name, int64_t size) {
+/* mark: the last phase that reads a node. One arena: of a list axis or a table (index), or the fixed one
+ * (-1). size, lower and buffers are in bytes, or bytes a position or unique row. */
+static json_t *arena(const IrProgram *p, const IrBody *b, IrRegionKind region, int index, const char *name,
+                     int64_t size) {
     json_t *buffers = json_array();
     for (int i = 0; i < b->n; i++) {
         const IrNode *n = b->nodes[i];
@@ -142,7 +141,7 @@ static json_t *arena(const IrProgram *p, const IrBody *b, const int *last, IrReg
             bytes = (bytes * (n->type.live == LIVE_ROW ? p->batch : 1) + 63) / 64 * 64;
         else
             offset *= 4;
-        json_array_append_new(buffers, json_pack("[i, i, i, I, I]", n->id, n->plan.phase, last[i],
+        json_array_append_new(buffers, json_pack("[i, i, i, I, I]", n->id, n->plan.phase, n->mark,
                                                  (json_int_t)offset, (json_int_t)bytes));
     }
     return json_pack("{s:o, s:I, s:o}", "name", string(name), "size", (json_int_t)size, "buffers", buffers);
@@ -150,18 +149,17 @@ static json_t *arena(const IrProgram *p, const IrBody *b, const int *last, IrReg
 
 static json_t *arenas(const IrProgram *p, const IrFunc *f) {
     const IrBody *b = &f->body;
-    int *last = ARENA_ARRAY(p->arena, int, b->n + 1);
     json_t *list = json_array();
-    plan_lifetimes(b, last);
-    json_array_append_new(list, arena(p, b, last, REGION_FIXED, -1, "fixed", f->fixed_bytes));
+    ir_last_reads(b);
+    json_array_append_new(list, arena(p, b, REGION_FIXED, -1, "fixed", f->fixed_bytes));
     for (int i = 0; f->axis_elems && i < p->n_axes; i++)
         if (f->axis_elems[i])
-            json_array_append_new(list, arena(p, b, last, REGION_AXIS, i,
-                                              arena_printf(p->arena, "~%s", p->axes[i].name),
-                                              4 * f->axis_elems[i]));
+            json_array_append_new(list,
+                                  arena(p, b, REGION_AXIS, i, arena_printf(p->arena, "~%s", p->axes[i].name),
+                                        4 * f->axis_elems[i]));
     for (int i = 0; f->uniq_elems && i < p->n_weights; i++)
         if (f->uniq_elems[i])
-            json_array_append_new(list, arena(p, b, last, REGION_UNIQ, i,
+            json_array_append_new(list, arena(p, b, REGION_UNIQ, i,
                                               arena_printf(p->arena, "@%s", p->weights[i].name),
                                               4 * f->uniq_elems[i]));
     return list;

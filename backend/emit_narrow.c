@@ -92,9 +92,7 @@ static void grad_group(Emit *e, Val col, const EmitGroup *p, void *user) {
                 Val v = emit_take(e, emit_get(e, sum[j][i]), lane, 1);
                 Val row = emit_add(e, col, emit_i64(e, p->first[i] + lane));
                 Val to = emit_at_const(e, emit_at(e, g->c, emit_scale(e, row, g->n)), j);
-                if (g->more)
-                    v = emit_fadd(e, emit_select(e, g->more, emit_load_vec(e, to, 1), emit_const(e, 1, 0)),
-                                  v);
+                v = emit_grown(e, v, to);
                 if (g->epilogue) v = finish(e, g->epilogue, v, row, j);
                 emit_store(e, v, to);
             }

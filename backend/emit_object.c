@@ -96,14 +96,13 @@ static bool put_module(IrProgram *p, LLVMModuleRef mod, LLVMTargetMachineRef tm,
     return ok;
 }
 
-static bool emit_part(IrProgram *p, int part, const char *march, int level, BackendEmit what, FILE *out) {
-    EmitTarget t;
-    if (!emit_target(p->diag, p->arena, march, &t)) return false;
-    LLVMTargetMachineRef tm = emit_machine(p->diag, &t, level);
+static bool emit_part(IrProgram *p, int part, const EmitTarget *t, const char *march, int level,
+                      BackendEmit what, FILE *out) {
+    LLVMTargetMachineRef tm = emit_machine(p->diag, t, level);
     if (!tm) return false;
     LLVMContextRef cx = LLVMContextCreate();
     LLVMModuleRef mod =
-        emit_module(p, part, cx, tm, &t, level, part == EMIT_REST ? NULL : emit_model_constant, march);
+        emit_module(p, part, cx, tm, t, level, part == EMIT_REST ? NULL : emit_model_constant, march);
     bool ok = mod && put_module(p, mod, tm, what, out);
     if (mod) LLVMDisposeModule(mod);
     LLVMContextDispose(cx);
@@ -112,7 +111,8 @@ static bool emit_part(IrProgram *p, int part, const char *march, int level, Back
 }
 
 bool backend_emit(IrProgram *p, const char *march, int level, BackendEmit what, FILE *out) {
-    return emit_part(p, EMIT_WHOLE, march, level, what, out);
+    EmitTarget t;
+    return emit_target(p->diag, p->arena, march, &t) && emit_part(p, EMIT_WHOLE, &t, march, level, what, out);
 }
 
 /* ---- in two parts, side by side ----
@@ -122,6 +122,7 @@ bool backend_emit(IrProgram *p, const char *march, int level, BackendEmit what, 
 
 typedef struct {
     IrProgram p; /* a copy of the struct alone */
+    const EmitTarget *t;
     const char *march;
     int level;
     FILE *out;
@@ -130,20 +131,16 @@ typedef struct {
 
 static void *rest(void *user) {
     Part *part = user;
-    part->ok = emit_part(&part->p, EMIT_REST, part->march, part->level, EMIT_OBJ, part->out);
+    part->ok = emit_part(&part->p, EMIT_REST, part->t, part->march, part->level, EMIT_OBJ, part->out);
     return NULL;
 }
 
 bool backend_emit_parts(IrProgram *p, const char *march, int level, FILE *products, FILE *others) {
-    Part part = {.p = *p, .march = march, .level = level, .out = others};
-    Arena *a = arena_new();
     EmitTarget t;
+    if (!emit_target(p->diag, p->arena, march, &t)) return false;
+    Part part = {.p = *p, .t = &t, .march = march, .level = level, .out = others};
+    Arena *a = arena_new();
     pthread_t thread;
-    if (!emit_target(p->diag, p->arena, march, &t))
-        return false; /* LLVM's own set-up, before there are threads */
-    LLVMTargetMachineRef first = emit_machine(p->diag, &t, level);
-    if (!first) return false;
-    LLVMDisposeTargetMachine(first);
     char *said = NULL;
     size_t size = 0;
     FILE *aside_out = open_memstream(&said, &size);
@@ -151,7 +148,7 @@ bool backend_emit_parts(IrProgram *p, const char *march, int level, FILE *produc
     part.p.arena = a;
     part.p.diag = diag_new(a, aside_out);
     bool aside = pthread_create(&thread, NULL, rest, &part) == 0;
-    bool ok = emit_part(p, EMIT_PRODUCTS, march, level, EMIT_OBJ, products);
+    bool ok = emit_part(p, EMIT_PRODUCTS, &t, march, level, EMIT_OBJ, products);
     if (aside)
         pthread_join(thread, NULL);
     else

@@ -59,7 +59,7 @@ static Val as_of_row_zero(Emit *e, Val first, IrType t) {
 
 Val emit_base(Emit *e, const IrNode *n) {
     if (n->op == OP_ARG && e->region) n = e->region->in[ir_attr_i(n, "index")];
-    if (backend_is_reader(n)) return input(e, n);
+    if (ir_is_reader(n)) return input(e, n);
     switch (n->op) {
     case OP_CONST: return emit_CONST(e, n);
     case OP_WEIGHT: return emit_WEIGHT(e, n);

@@ -21,11 +21,10 @@ static const bool right_aligned[COLUMNS] = {true, true, false, false, true, true
 static void fill(const Plan *plan, const IrNode *n, const char *cell[COLUMNS]) {
     Arena *a = plan->p->arena;
     PlanWork w = plan_work(plan->p, n);
-    const char *why;
     cell[0] = arena_printf(a, "%d", n->id);
     cell[1] = arena_printf(a, "%d", n->plan.phase);
     cell[2] = arena_printf(a, "%s/%d", plan_domain(n), n->plan.block);
-    cell[3] = plan_kernel(a, plan->t, n, &why);
+    cell[3] = plan_kernel(plan->t, n);
     cell[4] = arena_printf(a, "%.3f", w.flops / 1e6);
     cell[5] = arena_printf(a, "%.3f", w.bytes / 1e6);
     cell[6] = arena_printf(a, "%.1f", w.bytes > 0 ? w.flops / w.bytes : 0);
@@ -70,9 +69,9 @@ static void choices(const Plan *plan, const IrBody *b) {
     const char *told[8];
     int n = 0;
     for (int i = 0; i < b->n; i++) {
-        const char *why, *made;
         if (!plan_runs(b->nodes[i])) continue;
-        made = plan_kernel(plan->p->arena, plan->t, b->nodes[i], &why);
+        const char *made = plan_kernel(plan->t, b->nodes[i]),
+                   *why = plan_why(plan->p->arena, plan->t, b->nodes[i]);
         bool known = !*why;
         for (int k = 0; k < n; k++) known |= told[k] == made;
         if (known) continue;

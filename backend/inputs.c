@@ -41,8 +41,6 @@ static bool same_feature(const IrNode *a, const IrNode *b) {
     return true;
 }
 
-bool backend_is_reader(const IrNode *n) { return n->op == OP_COLUMN || ir_ops[n->op].cls == CLASS_READ; }
-
 int backend_feature(const BackendInputs *in, const IrNode *value) {
     for (int i = 0; i < in->n_features; i++)
         if (same_feature(in->features[i], value)) return i;
@@ -117,7 +115,7 @@ static void collect_node(Collect *c, const IrNode *n, const IrNode *region) {
         for (int i = 0; i + 1 < n->n_in; i += 2) {
             add_lookup(c, operand(n, i, region), (int)ir_attr_i(n, "w"), kinds->ilist.v[i / 2] != 0);
             const IrNode *g = operand(n, i + 1, region);
-            if (backend_is_reader(g)) add_raw(c, g);
+            if (ir_is_reader(g)) add_raw(c, g);
         }
         return;
     }
@@ -129,7 +127,7 @@ static void collect_node(Collect *c, const IrNode *n, const IrNode *region) {
         for (int i = 0; i < n->n_in; i++) {
             const IrNode *x = operand(n, i, region);
             if (n->op == OP_UPDATETOUCHED && x->type.elem == TY_ID) continue;
-            if (backend_is_reader(x)) add_raw(c, x);
+            if (ir_is_reader(x)) add_raw(c, x);
         }
     }
 }
@@ -149,7 +147,7 @@ BackendInputs backend_inputs(IrProgram *p) {
     for (int f = 0; f < p->n_funcs; f++)
         for (int i = 0; i < p->funcs[f]->body.n; i++) {
             const IrNode *n = p->funcs[f]->body.nodes[i];
-            if (!backend_is_reader(n)) collect_node(&c, n, NULL);
+            if (!ir_is_reader(n)) collect_node(&c, n, NULL);
         }
     for (int f = 0; f < p->n_funcs; f++)
         for (int i = 0; i < p->funcs[f]->body.n; i++) collect_rows_named(&c, p->funcs[f]->body.nodes[i]);

@@ -15,7 +15,7 @@ bool plan_runs(const IrNode *n) { return n->plan.domain != DOM_NONE && ir_ops[n-
 /* Before `schedule`: what it will give a kernel. */
 static bool will_run(const IrNode *n) {
     IrClass c = ir_ops[n->op].cls;
-    return n->plan.phase >= 0 ? plan_runs(n) : c != CLASS_ROOT && c != CLASS_SRC && !backend_is_reader(n);
+    return n->plan.phase >= 0 ? plan_runs(n) : c != CLASS_ROOT && c != CLASS_SRC && !ir_is_reader(n);
 }
 
 PlanWork plan_func_work(const IrProgram *p, const IrFunc *f) {
@@ -76,16 +76,18 @@ const char *plan_size(const IrProgram *p, const IrNode *n) {
     return arena_printf(p->arena, "%" PRId64 "x%" PRId64 "x%" PRId64 " a row", s.m * s.many, s.k, s.n);
 }
 
-const char *plan_kernel(Arena *a, const PassTarget *t, const IrNode *n, const char **why) {
+const char *plan_kernel(const PassTarget *t, const IrNode *n) {
     static const char *const names[] = {[PRODUCT_TILE] = "tile",
                                         [PRODUCT_LIBRARY] = "library",
                                         [PRODUCT_NARROW] = "narrow",
                                         [PRODUCT_PLAIN] = "plain"};
-    *why = emit_is_gru(n) && a ? emit_gru_why(t, n, a) : "";
-    if (emit_is_gru(n)) return "recurrent";
-    if (!emit_product_of(n)) return "loop";
-    *why = emit_choice_why(t, n);
-    return names[emit_choice(t, n)];
+    if (ir_is_recurrent(n)) return "recurrent";
+    return emit_product_of(n) ? names[emit_choice(t, n)] : "loop";
+}
+
+const char *plan_why(Arena *a, const PassTarget *t, const IrNode *n) {
+    if (ir_is_recurrent(n)) return emit_gru_why(t, n, a);
+    return emit_product_of(n) ? emit_choice_why(t, n) : "";
 }
 
 const char *plan_domain(const IrNode *n) {
@@ -104,22 +106,4 @@ double plan_weight_bytes(const IrWeight *w) {
 double plan_slot_bytes(const IrProgram *p, const IrWeight *w) {
     const char *names[3];
     return w->optimizer < 0 ? 0 : plan_weight_bytes(w) * ir_opt_slots(&p->opts[w->optimizer], names);
-}
-
-int plan_lifetimes(const IrBody *b, int *last) {
-    int end = 0;
-    for (int i = 0; i < b->n; i++) {
-        b->nodes[i]->mark = i;
-        last[i] = b->nodes[i]->plan.phase;
-        if (last[i] > end) end = last[i];
-    }
-    for (int i = 0; i < b->n; i++) {
-        const IrNode *n = b->nodes[i];
-        int until = ir_ops[n->op].effect == EFFECT_ROOT ? end : n->plan.phase;
-        for (int k = 0; k < n->n_in; k++) {
-            int read = ir_viewed(n->in[k])->mark;
-            if (last[read] < until) last[read] = until;
-        }
-    }
-    return end;
 }

@@ -5,7 +5,7 @@
 
 /* Work of a step of a whole batch, as ir_step_cost estimates it. */
 typedef struct {
-    int ops;      /* kernels; before `schedule`, the nodes that will be some */
+    int ops; /* kernels; before `schedule`, the nodes that will be some */
     double flops;
     double bytes; /* every operand read once, the result written once; of tables the rows at hand */
 } PlanWork;
@@ -15,12 +15,13 @@ PlanWork plan_func_work(const IrProgram *p, const IrFunc *f);
 bool plan_runs(const IrNode *n); /* has a kernel, once it is scheduled */
 
 /* Texts, in the program's arena or constant. */
-const char *plan_from(const IrProgram *p, const IrNode *n);  /* "deepfm.ctr:11", "-" */
-const char *plan_op(const IrProgram *p, const IrNode *n);    /* "relu"; of a region: "matmul+add+relu" */
-const char *plan_size(const IrProgram *p, const IrNode *n);  /* of a product "396x512"; else the type */
-const char *plan_place(const IrProgram *p, const IrNode *n); /* "fixed+2048", "~h+64", "@items+0", "-" */
-const char *plan_kernel(Arena *a, const PassTarget *t, const IrNode *n, const char **why); /* "tile"; why may be "", and is for a recurrent layer without an arena */
-const char *plan_domain(const IrNode *n);                    /* "rows" */
+const char *plan_from(const IrProgram *p, const IrNode *n);    /* "deepfm.ctr:11", "-" */
+const char *plan_op(const IrProgram *p, const IrNode *n);      /* "relu"; of a region: "matmul+add+relu" */
+const char *plan_size(const IrProgram *p, const IrNode *n);    /* of a product "396x512"; else the type */
+const char *plan_place(const IrProgram *p, const IrNode *n);   /* "fixed+2048", "~h+64", "@items+0", "-" */
+const char *plan_kernel(const PassTarget *t, const IrNode *n); /* "tile" */
+const char *plan_why(Arena *a, const PassTarget *t, const IrNode *n); /* it is that one; may be "" */
+const char *plan_domain(const IrNode *n);                             /* "rows" */
 
 /* rates.c: what one core does in a second at best, and where the numbers come from. */
 typedef struct {
@@ -36,9 +37,5 @@ double plan_seconds(const PlanRates *r, const PassTarget *t, const IrNode *n, Pl
 /* Bytes of a weight alone, and of what its optimizer keeps for it. A table's are those of all its rows. */
 double plan_weight_bytes(const IrWeight *w);
 double plan_slot_bytes(const IrProgram *p, const IrWeight *w);
-
-/* The last phase that reads each node's place, into last[] by the node's position in the body; returns the
- * function's last phase. What the runtime reads after the step lives until then. */
-int plan_lifetimes(const IrBody *b, int *last);
 
 #endif

@@ -156,8 +156,7 @@ static double share(const char *kernel) {
 }
 
 double plan_seconds(const PlanRates *r, const PassTarget *t, const IrNode *n, PlanWork w) {
-    const char *why;
-    double compute = w.flops / (r->flops * share(plan_kernel(NULL, t, n, &why)));
+    double compute = w.flops / (r->flops * share(plan_kernel(t, n)));
     double move = w.bytes / (w.bytes <= (double)t->l2_bytes ? r->cache_bytes : r->memory_bytes);
     return compute > move ? compute : move;
 }

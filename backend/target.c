@@ -64,8 +64,17 @@ static bool native(Diag *d, Arena *a, EmitTarget *out) {
     return true;
 }
 
+/* LLVM's own set-up. Here, since machines are made by several threads, but after this. */
+static void init_llvm(void) {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+}
+
 bool emit_target(Diag *d, Arena *a, const char *march, EmitTarget *out) {
     static const char *const known[] = {"native", "x86-64-v3", "x86-64-v4"};
+    init_llvm();
     *out = (EmitTarget){.triple = "x86_64-unknown-linux-gnu", .features = "", .level = 3};
     out->pass = (PassTarget){.l1_bytes = 32 << 10, .l2_bytes = 512 << 10};
     if (!strcmp(march, "native")) {
@@ -93,10 +102,6 @@ bool backend_target(Diag *d, const char *march, PassTarget *out) {
 }
 
 LLVMTargetMachineRef emit_machine(Diag *d, const EmitTarget *t, int level) {
-    LLVMInitializeX86TargetInfo();
-    LLVMInitializeX86Target();
-    LLVMInitializeX86TargetMC();
-    LLVMInitializeX86AsmPrinter();
     LLVMTargetRef target;
     char *why = NULL;
     if (LLVMGetTargetFromTriple(t->triple, &target, &why)) {

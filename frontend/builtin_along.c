@@ -73,8 +73,6 @@ static Value *longest(Ev *ev, Call *c) {
 
 /* ---- positions ---- */
 
-static bool is_reader(const IrNode *n) { return n->op == OP_COLUMN || ir_ops[n->op].cls == CLASS_READ; }
-
 /* What the reader makes along an axis and x depends on: then numbering x's positions reads no column that x
  * doesn't. A mask depends on none; it takes the first there is. */
 static IrNode *reader_value(Ev *ev, IrNode *x, int axis) {
@@ -87,12 +85,12 @@ static IrNode *reader_value(Ev *ev, IrNode *x, int axis) {
         if (n->mark == mark) continue;
         n->mark = mark;
         visited++;
-        if (is_reader(n) && ev_is_list(n) && n->type.axis == axis) found = n;
+        if (ir_is_reader(n) && ev_is_list(n) && n->type.axis == axis) found = n;
         for (int i = 0; i < n->n_in; i++) ARENA_PUSH(ev->a, todo, count, cap, n->in[i]);
     }
     ev->steps += visited / 16; /* as ev_depends counts */
     for (int i = 0; !found && i < body->n; i++)
-        if (is_reader(body->nodes[i]) && ev_is_list(body->nodes[i]) && body->nodes[i]->type.axis == axis)
+        if (ir_is_reader(body->nodes[i]) && ev_is_list(body->nodes[i]) && body->nodes[i]->type.axis == axis)
             found = body->nodes[i];
     return found;
 }
@@ -124,16 +122,10 @@ static int appended_axis(Ev *ev, int axis, Span span) {
     return ev_new_axis(ev, AXIS_APPEND, axis, most ? most + 1 : 0, "plus1", span);
 }
 
-static bool same_sizes(const IrNode *x, const IrNode *y) {
-    bool same = x->type.rank == y->type.rank;
-    for (int i = 0; same && i < x->type.rank; i++) same = x->type.dim[i] == y->type.dim[i];
-    return same;
-}
-
 static Value *append(Ev *ev, Call *c) {
     IrNode *x = sequence(ev, c, 0), *row = arg_f32(ev, c, 1);
     if (!x || !row) return NULL;
-    if (ev_is_list(row) || !same_sizes(x, row)) {
+    if (ev_is_list(row) || !ir_same_dims(x->type, row->type)) {
         ev_error(ev, c->args[1].span, NULL, "append: expected one value a row of the sizes of %s, found %s",
                  ev_shape(ev, x), ev_shape(ev, row));
         return NULL;
@@ -160,7 +152,7 @@ static Value *attend(Ev *ev, Call *c) {
             ev_error(ev, c->args[i].span, NULL,
                      "attend: expected '%s' along the list of 'q', found %s and %s", names[i],
                      ev_shape(ev, in[0]), found);
-        else if (i == 1 && !same_sizes(in[0], in[1]))
+        else if (i == 1 && !ir_same_dims(in[0]->type, in[1]->type))
             ev_error(ev, c->args[i].span, NULL, "attend: expected 'k' as wide as 'q', found %s and %s",
                      ev_shape(ev, in[0]), found);
         else

@@ -57,7 +57,8 @@ typedef struct {
     Span span;
 } IrColumn;
 
-typedef enum { AXIS_LIST, AXIS_FIRST, AXIS_LAST, AXIS_FILTER, AXIS_APPEND } IrAxisKind;
+typedef enum { AXIS_LIST, AXIS_FIRST, AXIS_LAST, AXIS_FILTER, AXIS_APPEND, AXIS_KINDS } IrAxisKind;
+extern const char *const ir_axis_kinds[AXIS_KINDS]; /* as texts call them: "list" … */
 typedef struct {
     const char *name;
     IrAxisKind kind; /* AXIS_LIST: of columns; else derived from `parent` */
@@ -299,6 +300,12 @@ const char *ir_attr_s(const IrNode *n, const char *key);
 void ir_renumber(IrProgram *p);          /* ids in printing order, from 0 in each function */
 void ir_mark_used(IrProgram *p);         /* columns: used, used_predict */
 int ir_count_uses(IrBody *b, const IrNode *n);
+bool ir_is_reader(const IrNode *n);      /* made by the reader stage: columns and class READ */
+bool ir_is_recurrent(const IrNode *n);   /* gru, augru and their gradients */
+bool ir_same_dims(IrType a, IrType b);   /* rank and sizes, however often the values live */
+/* Sets each node's mark to the last phase that reads its place; what the runtime reads after the step (operands of
+ * roots) lives to the function's last phase, which is returned. Needs phases. */
+int ir_last_reads(const IrBody *b);
 /* The node in whose place n stands: for a reshape that schedule made a view (domain none, so it isn't run) its
  * operand, and so on; else n itself. */
 const IrNode *ir_viewed(const IrNode *n);

@@ -156,10 +156,9 @@ static void put_input(IrPrinter *pr) {
 }
 
 static void put_axis(IrPrinter *pr, const IrAxis *x) {
-    static const char *const kinds[] = {"list", "first", "last", "filter", "append"};
     fputs("axis ", pr->out);
     ir_put_name(pr->out, x->name);
-    fprintf(pr->out, " %s", kinds[x->kind]);
+    fprintf(pr->out, " %s", ir_axis_kinds[x->kind]);
     if (x->parent >= 0) fputs(" parent=", pr->out), ir_put_axis(pr->p, pr->out, x->parent);
     put_int(pr->out, "max", x->max, 0);
     put_flag(pr->out, "shared", x->shared);

@@ -147,6 +147,30 @@ void ir_renumber(IrProgram *p) {
     }
 }
 
+bool ir_is_reader(const IrNode *n) { return n->op == OP_COLUMN || ir_ops[n->op].cls == CLASS_READ; }
+
+bool ir_is_recurrent(const IrNode *n) {
+    return n->op == OP_GRU || n->op == OP_AUGRU || n->op == OP_GRUGRAD || n->op == OP_AUGRUGRAD;
+}
+
+int ir_last_reads(const IrBody *b) {
+    int last = 0;
+    for (int i = 0; i < b->n; i++) {
+        IrNode *n = b->nodes[i];
+        n->mark = n->plan.phase;
+        if (n->plan.phase > last) last = n->plan.phase;
+    }
+    for (int i = 0; i < b->n; i++) {
+        const IrNode *n = b->nodes[i];
+        int until = ir_ops[n->op].effect == EFFECT_ROOT ? last : n->plan.phase;
+        for (int k = 0; k < n->n_in; k++) {
+            IrNode *read = (IrNode *)ir_viewed(n->in[k]);
+            if (read->mark < until) read->mark = until;
+        }
+    }
+    return last;
+}
+
 const IrNode *ir_viewed(const IrNode *n) {
     while (n->op == OP_RESHAPE && n->plan.phase >= 0 && n->plan.domain == DOM_NONE) n = n->in[0];
     return n;

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const ir_axis_kinds[AXIS_KINDS] = {"list", "first", "last", "filter", "append"};
+
 IrType ir_f32(IrLive live, int axis, int rank, const int64_t *dim) {
     IrType t = {.elem = TY_F32, .live = live, .rank = rank, .axis = -1};
     if (live == LIVE_POS || live == LIVE_UNIQ) t.axis = axis;
@@ -42,6 +44,13 @@ const char *ir_type_text(const IrProgram *p, IrType t) {
     const char *kept = arena_strndup(p->arena, text, size);
     free(text);
     return kept;
+}
+
+bool ir_same_dims(IrType a, IrType b) {
+    if (a.rank != b.rank) return false;
+    for (int i = 0; i < a.rank; i++)
+        if (a.dim[i] != b.dim[i]) return false;
+    return true;
 }
 
 /* A filtered list is at most as long as the one it was taken from. */

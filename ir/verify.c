@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_DEPTH 16 /* of regions */
-#define FIRST_STAMP                                                                                          \
-    0x5ea10000 /* above the marks of nodes that stand in no body, and so were never cleared                  \
-                */
+enum {
+    MAX_DEPTH = 16,          /* of regions */
+    FIRST_STAMP = 0x5ea10000 /* above the marks of nodes that stand in no body, and so were never cleared */
+};
 
 typedef struct {
     IrProgram *p;

@@ -16,14 +16,10 @@ const IrNode *pass_product_of(const IrNode *n) {
     return NULL;
 }
 
-/* Its products are a few rows each: always tiles, whose packed weights serve all steps. */
-static bool recurrent(const IrNode *n) {
-    return n->op == OP_GRU || n->op == OP_AUGRU || n->op == OP_GRUGRAD || n->op == OP_AUGRUGRAD;
-}
-
 IrKernel pass_choose_kernel(const IrNode *n, const PassTarget *target, PassProducts wish) {
     const IrNode *product = pass_product_of(n);
-    if (recurrent(n)) return KERNEL_TILE;
+    /* its products are a few rows each: always tiles, whose packed weights serve all steps */
+    if (ir_is_recurrent(n)) return KERNEL_TILE;
     if (!product) return KERNEL_LOOP;
     if (wish != PRODUCTS_AUTO) return wish == PRODUCTS_TILE ? KERNEL_TILE : KERNEL_LIBRARY;
     int vector = target->vector_floats ? target->vector_floats : 8;

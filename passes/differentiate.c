@@ -176,7 +176,7 @@ static IrNode *batchnorm_evaluation(PassGrad *c, const IrNode *n, IrNode **in) {
 /* Reader-stage nodes are made one where they are equal, at every level of optimization: a table's list of
  * occurrences has each list of ids once. */
 static IrNode *same_reader_node(IrBody *body, const IrNode *n) {
-    for (int i = 0; pass_is_reader(n) && i < body->n; i++)
+    for (int i = 0; ir_is_reader(n) && i < body->n; i++)
         if (pass_equal(body->nodes[i], n)) return body->nodes[i];
     return NULL;
 }

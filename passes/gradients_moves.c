@@ -90,7 +90,7 @@ static IrNode *kept(PassGrad *c, IrNode *y, IrNode *v) {
 }
 
 static IrNode *stretch(PassGrad *c, IrNode *v, IrType to_type) {
-    if (!v || pass_same_dims(v->type, to_type)) return v;
+    if (!v || ir_same_dims(v->type, to_type)) return v;
     IrAttr a = ir_ail(c->p->arena, "shape", to_type.dim, to_type.rank);
     return ir_build(&c->b, OP_BROADCAST, 1, &v, 1, &a);
 }

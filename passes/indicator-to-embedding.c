@@ -40,6 +40,7 @@ typedef struct {
     bool *feeds;      /* a concat that only feeds products with weights of their own */
     int *weight_uses; /* by weight */
     int n_ids, n_weights;
+    IrBody body; /* before the rewriting */
 } Ind;
 
 /* ---- what may be rewritten ---- */
@@ -62,13 +63,11 @@ static IrNode *term_product(const Ind *d, const IrProgram *p, IrNode *n) {
 }
 
 static bool feeds_product(const Ind *d, const IrProgram *p, const IrNode *user, int operand) {
-    return user->op == OP_MATMUL && operand == 0 && user->in[1]->op == OP_WEIGHT &&
-           user->in[1]->type.rank == 2 && !ir_attr_i(user, "ta") && !ir_attr_i(user, "tb") &&
-           own_kernel(d, p, user);
+    return operand == 0 && pass_is_plain_product(user) && own_kernel(d, p, user);
 }
 
 static void look_at(Ind *d, IrProgram *p, const IrBody *body) {
-    d->n_ids = p->next_id, d->n_weights = p->n_weights;
+    d->n_ids = p->next_id, d->n_weights = p->n_weights, d->body = *body;
     d->uses = ARENA_ARRAY(p->arena, int, d->n_ids + 1);
     d->inner = ARENA_ARRAY(p->arena, bool, d->n_ids + 1);
     d->feeds = ARENA_ARRAY(p->arena, bool, d->n_ids + 1);
@@ -213,20 +212,15 @@ static IrNode *narrower_product(IrBuilder *b, IrNode *n) {
     return pass_matmul(b, n->in[0], pass_weight_node(b, w), false, false);
 }
 
-static const IrWeight *kernel_behind(const IrProgram *p, const IrBody *body, const IrNode *concat) {
-    for (int i = 0; i < body->n; i++) {
-        const IrNode *n = body->nodes[i];
+static const IrWeight *kernel_behind(const IrProgram *p, IrBody body, const IrNode *concat) {
+    for (int i = 0; i < body.n; i++) {
+        const IrNode *n = body.nodes[i];
         if (n->op == OP_MATMUL && n->in[0] == concat) return &p->weights[ir_attr_i(n->in[1], "w")];
     }
     return NULL;
 }
 
 /* ---- the pass ---- */
-
-typedef struct {
-    Ind d;
-    IrBody old;
-} Visit;
 
 static bool has_onehots(const IrNode *n) {
     for (int i = 0; i < n->n_in; i++)
@@ -235,15 +229,14 @@ static bool has_onehots(const IrNode *n) {
 }
 
 static IrNode *visit(PassRewrite *rw, IrNode *n) {
-    Visit *v = rw->user;
-    const Ind *d = &v->d;
+    const Ind *d = rw->user;
     n->mark = pass_onehot_depth(n);
     if (n->mark) return n;
     if (n->op == OP_CONCAT && d->feeds[n->id] && d->uses[n->id] && has_onehots(n)) {
-        const IrWeight like = *kernel_behind(rw->p, &v->old, n);
+        const IrWeight like = *kernel_behind(rw->p, d->body, n);
         return rewrite_concat(d, &rw->b, n, &like);
     }
-    if (n->op == OP_MATMUL && n->in[1]->op == OP_WEIGHT && n->in[0]->op == OP_CONCAT && !ir_attr_i(n, "tb") &&
+    if (pass_is_plain_product(n) && n->in[0]->op == OP_CONCAT &&
         ir_type_width(n->in[0]->type) != n->in[1]->type.dim[0])
         return narrower_product(&rw->b, n);
     if (d->inner[n->id] || (n->op != OP_ADD && !term_product(d, rw->p, n))) return n;
@@ -253,17 +246,16 @@ static IrNode *visit(PassRewrite *rw, IrNode *n) {
 bool pass_indicator_to_embedding(IrProgram *p, const PassOptions *o, const char *args) {
     (void)o;
     static const char *const known[] = {"dim", "combine"}, *const ways[] = {"sum", "concat"};
-    Visit v = {0};
+    Ind d = {0};
     if (!pass_args_known(p, "indicator-to-embedding", args, known, 2) ||
-        !pass_arg_int(p, "indicator-to-embedding", args, "dim", 1, 4096, 16, &v.d.dim) ||
-        !pass_arg_word(p, "indicator-to-embedding", args, "combine", ways, 2, &v.d.combine))
+        !pass_arg_int(p, "indicator-to-embedding", args, "dim", 1, 4096, 16, &d.dim) ||
+        !pass_arg_word(p, "indicator-to-embedding", args, "combine", ways, 2, &d.combine))
         return false;
     for (int i = 0; i < p->n_funcs; i++) {
         IrBody *body = &p->funcs[i]->body;
         ir_renumber(p);
-        look_at(&v.d, p, body);
-        v.old = *body;
-        if (!pass_rewrite(p, p->funcs[i], visit, &v, NULL)) return false;
+        look_at(&d, p, body);
+        if (!pass_rewrite(p, p->funcs[i], visit, &d, NULL)) return false;
         pass_dead_code(p, body);
         pass_pool_lookups(p, body);
     }

@@ -124,14 +124,12 @@ static IrNode *add_fetch(IrProgram *p, IrFunc *f, int w) {
     if (!n_ids) return NULL;
     f->body = (IrBody){0};
     for (int i = 0; i < old.n; i++)
-        if (pass_is_reader(old.nodes[i]) || old.nodes[i]->op == OP_FETCH)
-            pass_push(p, &f->body, old.nodes[i]);
+        if (ir_is_reader(old.nodes[i]) || old.nodes[i]->op == OP_FETCH) pass_push(p, &f->body, old.nodes[i]);
     IrBuilder b = {.p = p, .body = &f->body, .span = weight->span, .name = weight->name};
     IrAttr a = ir_ai("w", w);
     IrNode *fetch = ir_build(&b, OP_FETCH, n_ids, ids, 1, &a);
     for (int i = 0; i < old.n; i++)
-        if (!pass_is_reader(old.nodes[i]) && old.nodes[i]->op != OP_FETCH)
-            pass_push(p, &f->body, old.nodes[i]);
+        if (!ir_is_reader(old.nodes[i]) && old.nodes[i]->op != OP_FETCH) pass_push(p, &f->body, old.nodes[i]);
     return fetch;
 }
 

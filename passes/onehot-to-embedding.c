@@ -61,14 +61,10 @@ static bool open_onehots(Split *s, IrNode *product) {
     return true;
 }
 
-static bool lazy(const IrProgram *p, const IrNode *w) {
-    return w->op == OP_WEIGHT && p->weights[ir_attr_i(w, "w")].lazy;
-}
-
 /* A lookup in some of a weight's rows is one in the weight. */
 static IrNode *lookup_in_whole(PassRewrite *rw, IrNode *n) {
     IrNode *rows = n->in[1], *w = rows->op == OP_SLICE ? rows->in[0] : rows;
-    if (rows == w || w->op != OP_WEIGHT || ir_attr_i(rows, "axis") != 0 || lazy(rw->p, w)) return n;
+    if (rows == w || w->op != OP_WEIGHT || ir_attr_i(rows, "axis") != 0 || pass_is_lazy(rw->p, w)) return n;
     IrNode *id = pass_moved_id(&rw->b, n->in[0], w, ir_attr_i(rows, "begin"));
     return id ? ir_build(&rw->b, n->op, 2, (IrNode *[]){id, w}, n->n_attrs, n->attrs) : NULL;
 }
@@ -79,7 +75,7 @@ static IrNode *visit(PassRewrite *rw, IrNode *n) {
     if (n->op != OP_MATMUL) return n;
     if (pass_is_onehot_product(n)) return pass_looked_up(&rw->b, n->in[0], n->in[1], 0);
     Split *s = rw->user;
-    return !lazy(rw->p, n->in[1]) && open_onehots(s, n) ? pass_split_build(s, &rw->b) : n;
+    return !pass_is_lazy(rw->p, n->in[1]) && open_onehots(s, n) ? pass_split_build(s, &rw->b) : n;
 }
 
 /* ---- what is left ---- */
@@ -104,10 +100,11 @@ static bool note_rest(IrProgram *p, const IrBody *body) {
                            "a product with a one-hot is left: a mistake of the compiler");
                 return false;
             }
-            diag_note(p->diag, n->span,
-                      "'%s' needs a one-hot of %lld values in full: only a product with rows of a weight becomes "
-                      "a lookup",
-                      ir_ops[n->op].text, (long long)hot->type.dim[0]);
+            diag_note(
+                p->diag, n->span,
+                "'%s' needs a one-hot of %lld values in full: only a product with rows of a weight becomes "
+                "a lookup",
+                ir_ops[n->op].text, (long long)hot->type.dim[0]);
             break;
         }
     }

@@ -14,7 +14,7 @@ int pass_onehot_depth(const IrNode *n) {
     case OP_ONEHOT: return 1;
     case OP_ADD:
     case OP_SUB:
-        if (x->mark > 0 && y->mark > 0 && pass_same_dims(x->type, y->type))
+        if (x->mark > 0 && y->mark > 0 && ir_same_dims(x->type, y->type))
             deeper = x->mark > y->mark ? x->mark : y->mark;
         break;
     case OP_MUL: deeper = is_number(y) ? x->mark : is_number(x) ? y->mark : 0; break;
@@ -64,6 +64,5 @@ IrNode *pass_looked_up(IrBuilder *b, IrNode *n, IrNode *weight, int64_t first) {
 }
 
 bool pass_is_onehot_product(const IrNode *n) {
-    return n->op == OP_MATMUL && n->in[1]->op == OP_WEIGHT && n->in[1]->type.rank == 2 &&
-           n->in[0]->mark > 0 && n->in[0]->type.rank == 1 && !ir_attr_i(n, "ta") && !ir_attr_i(n, "tb");
+    return pass_is_plain_product(n) && n->in[0]->mark > 0 && n->in[0]->type.rank == 1;
 }

@@ -47,34 +47,15 @@ static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit 
 /* ---- lifetimes ---- */
 
 static bool delivered(const IrNode *n) {
-    return pass_is_reader(n) && (n->type.elem == TY_F32 || n->type.elem == TY_ID || n->type.elem == TY_KEY);
+    return ir_is_reader(n) && (n->type.elem == TY_F32 || n->type.elem == TY_ID || n->type.elem == TY_KEY);
 }
 
 static IrRegionKind region_of(const IrNode *n) {
     if (delivered(n)) return REGION_INPUT;
-    if (pass_is_reader(n) || n->type.elem != TY_F32) return REGION_NONE;
+    if (ir_is_reader(n) || n->type.elem != TY_F32) return REGION_NONE;
     if (n->op == OP_CONST || n->op == OP_WEIGHT || n->op == OP_INVROWS || n->op == OP_ARG) return REGION_NONE;
     if (n->type.live == LIVE_POS) return REGION_AXIS;
     return n->type.live == LIVE_UNIQ ? REGION_UNIQ : REGION_FIXED;
-}
-
-/* mark: the last phase that reads the node. */
-static int find_lifetimes(IrBody *body) {
-    int last = 0;
-    for (int i = 0; i < body->n; i++) {
-        IrNode *n = body->nodes[i];
-        n->mark = n->plan.phase;
-        if (n->plan.phase > last) last = n->plan.phase;
-    }
-    for (int i = 0; i < body->n; i++) {
-        const IrNode *n = body->nodes[i];
-        int until = ir_ops[n->op].effect == EFFECT_ROOT ? last : n->plan.phase;
-        for (int k = 0; k < n->n_in; k++) {
-            IrNode *read = (IrNode *)ir_viewed(n->in[k]);
-            if (read->mark < until) read->mark = until;
-        }
-    }
-    return last;
 }
 
 static bool made_in_loop(const IrFunc *f, const IrNode *n) {
@@ -160,7 +141,7 @@ static bool plan_func(IrProgram *p, IrFunc *f) {
     Buffers fixed = {0};
     Buffers *axis = ARENA_ARRAY(p->arena, Buffers, p->n_axes + 1);
     Buffers *uniq = ARENA_ARRAY(p->arena, Buffers, p->n_weights + 1);
-    int last_phase = find_lifetimes(&f->body);
+    int last_phase = ir_last_reads(&f->body); /* mark: the last phase that reads a node */
     for (int i = 0; i < f->body.n; i++) {
         IrNode *n = f->body.nodes[i];
         int64_t elems = ir_type_size(n->type);

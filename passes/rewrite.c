@@ -9,20 +9,20 @@ bool pass_is_root(const IrNode *n) {
     return ir_ops[n->op].effect == EFFECT_ROOT || ir_ops[n->op].effect == EFFECT_WRITES;
 }
 
-bool pass_is_reader(const IrNode *n) { return n->op == OP_COLUMN || ir_ops[n->op].cls == CLASS_READ; }
-
 bool pass_is_weight(const IrNode *n, int weight) {
     return n->op == OP_WEIGHT && (weight < 0 || ir_attr_i(n, "w") == weight);
 }
 
-bool pass_coarser(IrType a, IrType b) { return a.live < b.live; }
-
-bool pass_same_dims(IrType a, IrType b) {
-    if (a.rank != b.rank) return false;
-    for (int i = 0; i < a.rank; i++)
-        if (a.dim[i] != b.dim[i]) return false;
-    return true;
+bool pass_is_lazy(const IrProgram *p, const IrNode *n) {
+    return n->op == OP_WEIGHT && p->weights[ir_attr_i(n, "w")].lazy;
 }
+
+bool pass_is_plain_product(const IrNode *n) {
+    return n->op == OP_MATMUL && n->in[1]->op == OP_WEIGHT && n->in[1]->type.rank == 2 &&
+           !ir_attr_i(n, "ta") && !ir_attr_i(n, "tb");
+}
+
+bool pass_coarser(IrType a, IrType b) { return a.live < b.live; }
 
 bool pass_is_const(const IrNode *n, double value) {
     if (n->op != OP_CONST) return false;
@@ -196,7 +196,7 @@ IrNode *pass_reshape(IrBuilder *b, IrNode *x, int rank, const int64_t *dim) {
     IrType t = x->type;
     t.rank = rank;
     for (int i = 0; i < rank; i++) t.dim[i] = dim[i];
-    if (pass_same_dims(t, x->type)) return x;
+    if (ir_same_dims(t, x->type)) return x;
     IrAttr a = ir_ail(b->p->arena, "shape", dim, rank);
     return ir_build(b, OP_RESHAPE, 1, &x, 1, &a);
 }
@@ -215,11 +215,9 @@ IrNode *pass_seg_len(IrBuilder *b, int axis) {
 /* ---- effects ---- */
 
 void pass_effect(IrProgram *p, const char *pass, const char *fmt, ...) {
-    char text[256];
     va_list args;
     va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
+    const char *line = arena_printf(p->arena, "%s: %s", pass, arena_vprintf(p->arena, fmt, args));
     va_end(args);
-    const char *line = arena_printf(p->arena, "%s: %s", pass, text);
     ARENA_PUSH(p->arena, p->effects, p->n_effects, p->cap_effects, line);
 }

@@ -7,11 +7,12 @@
 #include "passes/pass.h"
 
 /* ---- properties ---- */
-bool pass_is_root(const IrNode *n);               /* kept without users: roots and writes */
-bool pass_is_reader(const IrNode *n);             /* run by the reader stage: columns and class READ */
-bool pass_is_weight(const IrNode *n, int weight); /* a WEIGHT node, of this weight (any if -1) */
-bool pass_coarser(IrType a, IrType b);            /* a lives strictly less often than b */
-bool pass_same_dims(IrType a, IrType b);
+bool pass_is_root(const IrNode *n); /* kept without users: roots and writes */
+bool pass_is_lazy(const IrProgram *p,
+                  const IrNode *n);                /* a WEIGHT node of a weight that is updated by rows */
+bool pass_is_plain_product(const IrNode *n);       /* with a whole weight of rank 2, neither side swapped */
+bool pass_is_weight(const IrNode *n, int weight);  /* a WEIGHT node, of this weight (any if -1) */
+bool pass_coarser(IrType a, IrType b);             /* a lives strictly less often than b */
 bool pass_is_const(const IrNode *n, double value); /* a const, all of whose elements are value */
 /* Same op, operands, attributes and type: one may stand for the other if the op is pure. */
 bool pass_equal(const IrNode *a, const IrNode *b);
@@ -44,8 +45,8 @@ bool pass_rewrite(IrProgram *p, IrFunc *f, PassVisit visit, void *user, int *cha
 
 /* ---- onehot_sums.c: what is linear in one-hots ---- */
 /* If n is linear in one-hots of its own width (sums, differences, sums and means along a list, times a
- * number), how many ops deep; else 0. Expects this in `mark` of n's operands, where anything below 1 counts as
- * 0; the caller keeps it in n->mark. */
+ * number), how many ops deep; else 0. Expects this in `mark` of n's operands, where anything below 1 counts
+ * as 0; the caller keeps it in n->mark. */
 int pass_onehot_depth(const IrNode *n);
 /* A product of such a value (marked) with a whole weight. */
 bool pass_is_onehot_product(const IrNode *n);
@@ -71,7 +72,8 @@ const char *pass_common_path(IrProgram *p, const char *a, const char *b);
 /* A new weight, trained as `like` is. Returns its number. */
 int pass_add_weight(IrProgram *p, const IrWeight *like, const char *name, IrInit init, int rank,
                     const int64_t *dim);
-/* Of the first n weights those that are marked in `which` and that no node names any more leave the program. */
+/* Of the first n weights those that are marked in `which` and that no node names any more leave the program.
+ */
 void pass_drop_unnamed(IrProgram *p, const bool *which, int n);
 
 /* ---- effects ---- */

@@ -130,10 +130,6 @@ static bool choose(IrProgram *p, State *st) {
 
 /* ---- the pass ---- */
 
-static bool lazy(const IrProgram *p, const IrNode *w) {
-    return w->op == OP_WEIGHT && p->weights[ir_attr_i(w, "w")].lazy;
-}
-
 enum { SPLIT_SUM = -1 }; /* mark of a sum that this pass built and that only one node needs */
 
 static IrNode *marked(IrNode *sum, const IrNode *stands_for) {
@@ -147,7 +143,7 @@ static IrNode *add_to_coarser(PassRewrite *rw, IrNode *n) {
     for (int i = 0; i < 2; i++) {
         IrNode *sum = n->in[i], *more = n->in[1 - i];
         if (sum->mark != SPLIT_SUM || more->type.live > sum->in[1]->type.live ||
-            !pass_same_dims(more->type, sum->in[1]->type))
+            !ir_same_dims(more->type, sum->in[1]->type))
             continue;
         IrNode *coarser = ir_build2(&rw->b, OP_ADD, sum->in[1], more);
         return marked(ir_build2(&rw->b, OP_ADD, sum->in[0], coarser), n);
@@ -158,7 +154,7 @@ static IrNode *add_to_coarser(PassRewrite *rw, IrNode *n) {
 static IrNode *visit(PassRewrite *rw, IrNode *n) {
     State *st = rw->user;
     if (n->op == OP_ADD) return add_to_coarser(rw, n);
-    if (n->op != OP_MATMUL || lazy(rw->p, n->in[1])) return n;
+    if (n->op != OP_MATMUL || pass_is_lazy(rw->p, n->in[1])) return n;
     if (!pass_split_open(&st->split, n, false) || !choose(rw->p, st)) return n;
     return marked(pass_split_build(&st->split, &rw->b), n);
 }

@@ -15,7 +15,7 @@ bool pass_split_can_open(const IrNode *x) {
     case OP_NEG:
     case OP_BROADCAST:
         for (int i = 0; i < x->n_in; i++)
-            if (!pass_same_dims(x->in[i]->type, x->type)) return false;
+            if (!ir_same_dims(x->in[i]->type, x->type)) return false;
         return true;
     default: return false;
     }
