@@ -69,8 +69,13 @@ static void add(Table *t, int cell, const char *format, ...) {
     if (cell >= t->cells) t->cells = cell + 1;
 }
 
+/* Below an empty line, unless there is nothing below its head. Takes the table. */
 static void print_table(Table *t) {
     int width[CELLS] = {0};
+    if (t->rows > 1)
+        putchar('\n');
+    else
+        t->rows = 0; /* the head alone */
     for (int r = 0; r < t->rows; r++)
         for (int c = 0; c < t->cells; c++) {
             int n = (int)strlen(t->cell[r][c]);
@@ -153,7 +158,6 @@ static void print_columns(const RtDataCheck *k) {
         add_range(&t, 4 + k->n_labels, c);
         add_top(&t, 5 + k->n_labels, c);
     }
-    putchar('\n');
     print_table(&t);
 }
 
@@ -173,11 +177,7 @@ static void print_features(const RtDataCheck *k) {
         add_count(&t, 2, distinct, exact);
         add_share(&t, 3, shared);
     }
-    if (t.rows > 1) putchar('\n');
-    if (t.rows > 1)
-        print_table(&t);
-    else
-        free(t.cell);
+    print_table(&t);
     t = (Table){.left = 3};
     static const char *const vocab_heads[] = {"vocabulary", "values", "unknown"};
     for (int i = 0; i < 3; i++) add(&t, i, "%s", vocab_heads[i]);
@@ -188,11 +188,7 @@ static void print_features(const RtDataCheck *k) {
         add(&t, 1, "%lld", (long long)k->m->vocabs[f->f->vocab].n);
         add_share(&t, 2, share(f->unknown, f->looked_up));
     }
-    if (t.rows > 1) putchar('\n');
-    if (t.rows > 1)
-        print_table(&t);
-    else
-        free(t.cell);
+    print_table(&t);
 }
 
 /* ---- text ---- */

@@ -11,8 +11,7 @@
 #include <unistd.h>
 #include "runtime/checkpoint_own.h"
 
-static const char *const files[] = {RT_WEIGHTS_FILE, RT_STATE_FILE};
-enum { FILES = sizeof files / sizeof *files };
+const char *const rt_checkpoint_files[RT_FILES] = {RT_WEIGHTS_FILE, RT_STATE_FILE};
 
 const char *rt_path_join(const char *dir, const char *name, char out[RT_PATH]) {
     snprintf(out, RT_PATH, "%s/%s", dir, name);
@@ -25,7 +24,8 @@ void rt_keep_path(const char *dir, uint64_t step, char out[RT_PATH]) {
 
 void rt_remove_checkpoint(const char *dir) {
     char path[RT_PATH];
-    for (int i = FILES - 1; i >= 0; i--) unlink(rt_path_join(dir, files[i], path)); /* state.json first */
+    for (int i = RT_FILES - 1; i >= 0; i--)
+        unlink(rt_path_join(dir, rt_checkpoint_files[i], path)); /* state.json first */
     unlink(rt_path_join(dir, RT_STATE_FILE ".part", path));
     rmdir(dir);
 }
@@ -37,8 +37,9 @@ bool rt_keep_last(const char *dir, uint64_t step) {
     rt_remove_checkpoint(part);
     rt_remove_checkpoint(to);
     bool ok = mkdir(part, 0777) == 0;
-    for (int i = 0; i < FILES && ok; i++)
-        ok = link(rt_path_join(dir, files[i], a), rt_path_join(part, files[i], b)) == 0;
+    for (int i = 0; i < RT_FILES && ok; i++)
+        ok = link(rt_path_join(dir, rt_checkpoint_files[i], a),
+                  rt_path_join(part, rt_checkpoint_files[i], b)) == 0;
     ok = ok && rename(part, to) == 0;
     int e = errno;
     if (!ok) rt_remove_checkpoint(part);

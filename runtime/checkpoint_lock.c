@@ -34,13 +34,11 @@ static bool canonical(const char *dir, char out[PATH_MAX]) {
 
 static bool lock_path(const char *dir, char out[RT_PATH]) {
     char real[PATH_MAX], parent[PATH_MAX];
-    struct statx x;
     if (!canonical(dir, real)) return false;
     strcpy(parent, real);
     char *slash = strrchr(parent, '/');
     slash[slash == parent] = 0;
-    bool mount = statx(AT_FDCWD, real, 0, STATX_TYPE, &x) == 0 && (x.stx_attributes & STATX_ATTR_MOUNT_ROOT);
-    if (mount || access(parent, W_OK))
+    if (rt_is_mount(real) || access(parent, W_OK))
         snprintf(out, RT_PATH, "%s/.lock", real);
     else
         snprintf(out, RT_PATH, "%s.lock", real);

@@ -14,9 +14,6 @@
 #include "runtime/checkpoint_own.h"
 #include "runtime/message.h"
 
-static const char *const files[] = {RT_WEIGHTS_FILE, RT_STATE_FILE};
-enum { WEIGHTS, STATE, FILES };
-
 bool rt_site_failed(char *err, size_t err_bytes, const char *dir) {
     char reason[RT_SHOWN];
     snprintf(err, err_bytes, "cannot save to %s: %s", dir, rt_reason(errno, reason));
@@ -63,8 +60,8 @@ static bool may_replace(const char *dir, char *err, size_t err_bytes) {
         errno = ENOTDIR;
         return rt_site_failed(err, err_bytes, dir);
     }
-    for (int i = 0; i < FILES; i++)
-        if (has(dir, files[i])) return true;
+    for (int i = 0; i < RT_FILES; i++)
+        if (has(dir, rt_checkpoint_files[i])) return true;
     DIR *d = opendir(dir);
     if (!d) return rt_site_failed(err, err_bytes, dir);
     bool empty = true;
@@ -76,13 +73,16 @@ static bool may_replace(const char *dir, char *err, size_t err_bytes) {
     return empty;
 }
 
-/* A mounted directory (a container's volume, say) cannot be renamed, and nothing can be renamed into it from
- * outside. A link to a directory would be replaced by one. */
-static bool stays(const char *dir) {
+bool rt_is_mount(const char *dir) {
     struct statx x;
+    return statx(AT_FDCWD, dir, 0, STATX_TYPE, &x) == 0 && (x.stx_attributes & STATX_ATTR_MOUNT_ROOT);
+}
+
+/* Nothing can be renamed into a mounted directory from outside. A link to a directory would be replaced by
+ * one. */
+static bool stays(const char *dir) {
     struct stat st;
-    return (statx(AT_FDCWD, dir, 0, STATX_TYPE, &x) == 0 && (x.stx_attributes & STATX_ATTR_MOUNT_ROOT)) ||
-           (lstat(dir, &st) == 0 && S_ISLNK(st.st_mode));
+    return rt_is_mount(dir) || (lstat(dir, &st) == 0 && S_ISLNK(st.st_mode));
 }
 
 static void set_temp(RtSite *g, bool inside) {
@@ -103,7 +103,7 @@ bool rt_site_find(RtSite *g, const char *dir, char *err, size_t err_bytes) {
 }
 
 /* A whole checkpoint in temp whose place is empty: a replacement that broke off. It is all there is. */
-static bool halfway(const RtSite *g) { return has(g->temp, files[STATE]) && !has(g->dir, files[STATE]); }
+static bool halfway(const RtSite *g) { return has(g->temp, RT_STATE_FILE) && !has(g->dir, RT_STATE_FILE); }
 
 void rt_site_drop(const RtSite *g) {
     if (!halfway(g)) rt_remove_checkpoint(g->temp);
@@ -114,9 +114,10 @@ void rt_site_drop(const RtSite *g) {
 /* From a temp that has at least state.json. */
 static bool move_files(const char *temp, const char *dir) {
     char from[RT_PATH], to[RT_PATH];
-    for (int i = 0; i < FILES; i++) {
-        if (i == WEIGHTS && !has(temp, files[i])) continue; /* moved before a crash */
-        if (rename(rt_path_join(temp, files[i], from), rt_path_join(dir, files[i], to)) || !sync_dir(dir))
+    for (int i = 0; i < RT_FILES; i++) {
+        const char *name = rt_checkpoint_files[i];
+        if (i == RT_FILE_WEIGHTS && !has(temp, name)) continue; /* moved before a crash */
+        if (rename(rt_path_join(temp, name, from), rt_path_join(dir, name, to)) || !sync_dir(dir))
             return false;
     }
     rmdir(temp);
@@ -125,7 +126,7 @@ static bool move_files(const char *temp, const char *dir) {
 
 static bool replace_inside(const RtSite *g) {
     char to[RT_PATH];
-    if (unlink(rt_path_join(g->dir, files[STATE], to)) && errno != ENOENT) return false;
+    if (unlink(rt_path_join(g->dir, RT_STATE_FILE, to)) && errno != ENOENT) return false;
     return sync_dir(g->dir) && move_files(g->temp, g->dir);
 }
 
@@ -134,8 +135,8 @@ static void move_others(const char *from, const char *to) {
     DIR *d = opendir(from);
     for (const struct dirent *e; d && (e = readdir(d));) {
         char a[RT_PATH], b[RT_PATH];
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !strcmp(e->d_name, files[0]) ||
-            !strcmp(e->d_name, files[1]) || !strcmp(e->d_name, RT_STATE_FILE ".part"))
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !strcmp(e->d_name, RT_WEIGHTS_FILE) ||
+            !strcmp(e->d_name, RT_STATE_FILE) || !strcmp(e->d_name, RT_STATE_FILE ".part"))
             continue;
         rename(rt_path_join(from, e->d_name, a), rt_path_join(to, e->d_name, b));
     }
@@ -170,7 +171,7 @@ static bool finish(const char *temp, const char *dir) {
  * what an exchange brought along goes back. */
 static void recover_from(const char *temp, const RtSite *g) {
     if (access(temp, F_OK)) return;
-    if (!has(g->dir, files[STATE]) && has(temp, files[STATE])) finish(temp, g->dir);
+    if (!has(g->dir, RT_STATE_FILE) && has(temp, RT_STATE_FILE)) finish(temp, g->dir);
     if (!access(g->dir, F_OK)) move_others(temp, g->dir);
 }
 

@@ -2,11 +2,11 @@
  * 2^20 rows as the ids of their touched rows (NAME.ids) and these rows. Equal states give equal bytes. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/checkpoint_own.h"
+#include "runtime/message.h"
 #include "runtime/program.h"
 #include "runtime/safetensors.h"
 
@@ -133,24 +133,6 @@ bool rt_weights_write(const char *path, const RtModel *m, RtTables *t, json_t **
 
 /* ---- reading ---- */
 
-/* What doesn't fit, the first few by name. */
-typedef struct {
-    char text[800];
-    int n;
-} Differences;
-enum { TOLD = 5 };
-
-static void differ(Differences *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void differ(Differences *d, const char *format, ...) {
-    if (d->n++ >= TOLD) return;
-    size_t used = strlen(d->text);
-    va_list ap;
-    va_start(ap, format);
-    used += (size_t)snprintf(d->text + used, sizeof d->text - used, "\n  ");
-    if (used < sizeof d->text) vsnprintf(d->text + used, sizeof d->text - used, format, ap);
-    va_end(ap);
-}
-
 static bool same_shape(const RtTensor *x, const RtWeight *w, bool rows_only) {
     if (x->i64 || x->rank != w->rank) return false;
     for (int k = rows_only; k < w->rank; k++)
@@ -160,21 +142,21 @@ static bool same_shape(const RtTensor *x, const RtWeight *w, bool rows_only) {
 
 /* One tensor that the model needs; NULL after telling a difference. */
 static const RtTensor *expect(const RtTensorFile *f, const RtWeight *w, int part, bool large, int64_t rows,
-                              Differences *d) {
+                              RtLines *d) {
     char a[160], b[160], *name = tensor_name(w, part);
     const RtTensor *x = rt_tensors_find(f, name), *whole = part == IDS ? rt_tensors_find(f, w->name) : NULL;
     if (!x && whole) /* a table that was small enough to be saved whole */
-        differ(d, "'%s' has shape %s in the checkpoint, %s in the model", w->name,
-               rt_shape_text(whole->rank, whole->dim, a), rt_shape_text(w->rank, w->dim, b));
+        rt_line(d, "'%s' has shape %s in the checkpoint, %s in the model", w->name,
+                rt_shape_text(whole->rank, whole->dim, a), rt_shape_text(w->rank, w->dim, b));
     else if (!x)
-        differ(d, "'%s' is missing from the checkpoint", name);
+        rt_line(d, "'%s' is missing from the checkpoint", name);
     else if (part == IDS ? !x->i64 || x->rank != 1
                          : !same_shape(x, w, large) || (large && x->dim[0] != rows)) {
         int64_t dim[6];
         memcpy(dim, w->dim, sizeof dim);
         if (large && rows >= 0) dim[0] = rows;
-        differ(d, "'%s' has shape %s in the checkpoint, %s in the model", name,
-               rt_shape_text(x->rank, x->dim, a), part == IDS ? "[rows]" : rt_shape_text(w->rank, dim, b));
+        rt_line(d, "'%s' has shape %s in the checkpoint, %s in the model", name,
+                rt_shape_text(x->rank, x->dim, a), part == IDS ? "[rows]" : rt_shape_text(w->rank, dim, b));
         x = NULL;
     }
     free(name);
@@ -193,8 +175,7 @@ static int slots_to_read(const RtTensorFile *f, const RtWeight *w, RtSlots slots
     return there ? w->n_slots : 0;
 }
 
-static void read_weight(const RtTensorFile *f, const RtModel *m, RtTables *t, int i, int slots,
-                        Differences *d) {
+static void read_weight(const RtTensorFile *f, const RtModel *m, RtTables *t, int i, int slots, RtLines *d) {
     const RtWeight *w = &m->weights[i];
     bool large = rt_tables_is_large(t, i);
     const RtTensor *ids = large ? expect(f, w, IDS, true, -1, d) : NULL;
@@ -203,8 +184,8 @@ static void read_weight(const RtTensorFile *f, const RtModel *m, RtTables *t, in
     uint64_t rows = large ? (uint64_t)ids->dim[0] : rt_tables_rows(t, i), width = rt_tables_width(t, i);
     for (uint64_t r = 0; r < rows && id; r++)
         if (id[r] < 0 || id[r] >= w->dim[0]) {
-            differ(d, "'%s.ids' holds %lld, the table has %lld rows", w->name, (long long)id[r],
-                   (long long)w->dim[0]);
+            rt_line(d, "'%s.ids' holds %lld, the table has %lld rows", w->name, (long long)id[r],
+                    (long long)w->dim[0]);
             return;
         }
     for (int part = 0; part <= slots; part++) {
@@ -263,7 +244,7 @@ bool rt_weights_whole(const char *path, const json_t *checksums, char *err, size
 /* ---- all of it ---- */
 
 static void read_all(const RtTensorFile *f, const char *dir, const RtModel *m, RtTables *t, RtSlots slots,
-                     Differences *d) {
+                     RtLines *d) {
     int fresh = 0;
     const char *first = NULL;
     for (int i = 0; i < m->n_weights; i++) {
@@ -277,19 +258,17 @@ static void read_all(const RtTensorFile *f, const char *dir, const RtModel *m, R
                 fresh > 1 ? " and others" : "");
     for (int i = 0; i < rt_tensors_count(f); i++)
         if (!belongs(m, t, rt_tensors_at(f, i)->name))
-            differ(d, "'%s' is in the checkpoint, not in the model", rt_tensors_at(f, i)->name);
+            rt_line(d, "'%s' is in the checkpoint, not in the model", rt_tensors_at(f, i)->name);
 }
 
 RtRead rt_weights_read(const char *path, const char *dir, const json_t *checksums, const RtModel *m,
                        RtTables *t, RtSlots slots, char *err, size_t err_bytes) {
-    Differences d = {"", 0};
+    RtLines d = {.most = 5, .room = 800}; /* what doesn't fit */
     RtTensorFile *f = rt_tensors_open(path, err, err_bytes);
     bool whole = f && verify(f, path, checksums, err, err_bytes);
     if (whole) read_all(f, dir, m, t, slots, &d);
     rt_tensors_close(f);
     if (!whole || !d.n) return whole ? RT_READ_OK : RT_READ_DAMAGED;
-    char more[40] = "";
-    if (d.n > TOLD) snprintf(more, sizeof more, "\n  and %d more", d.n - TOLD);
-    snprintf(err, err_bytes, "%s: the checkpoint doesn't fit the model '%s'%s%s", dir, m->name, d.text, more);
+    snprintf(err, err_bytes, "%s: the checkpoint doesn't fit the model '%s'%s", dir, m->name, rt_lines(&d));
     return RT_READ_OTHER;
 }

@@ -13,6 +13,22 @@ int rt_message(RtMessage *m, const char *format, ...) {
     return 0;
 }
 
+void rt_line(RtLines *l, const char *format, ...) {
+    if (l->n++ >= l->most) return;
+    size_t used = strlen(l->text);
+    va_list args;
+    va_start(args, format);
+    used += (size_t)snprintf(l->text + used, l->room - used, "\n  ");
+    if (used < l->room) vsnprintf(l->text + used, l->room - used, format, args);
+    va_end(args);
+}
+
+const char *rt_lines(RtLines *l) {
+    size_t used = strlen(l->text);
+    if (l->n > l->most) snprintf(l->text + used, sizeof l->text - used, "\n  and %d more", l->n - l->most);
+    return l->text;
+}
+
 /* Bytes of the UTF-8 character at p, 0 if there is no valid one. Overlong forms and surrogates are left to
  * the terminal: all that counts here is that no control byte gets through. */
 static size_t utf8_length(const unsigned char *p, size_t left) {

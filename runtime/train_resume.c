@@ -1,7 +1,6 @@
 /* What is saved of a training beside its weights, and going on from it: training A rows, stopping and going
  * on for B ends in the same bytes as A + B in one go. So all that decides them is compared first. */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,37 +63,20 @@ bool rt_train_save(RtTrain *t, char *err, size_t err_bytes) {
 
 /* ---- what has changed ---- */
 
-typedef struct {
-    char text[900];
-    int n;
-} Changes;
-enum { TOLD = 6 };
-
-static void change(Changes *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void change(Changes *c, const char *format, ...) {
-    if (c->n++ >= TOLD) return;
-    size_t used = strlen(c->text);
-    va_list ap;
-    va_start(ap, format);
-    used += (size_t)snprintf(c->text + used, sizeof c->text - used, "\n  ");
-    if (used < sizeof c->text) vsnprintf(c->text + used, sizeof c->text - used, format, ap);
-    va_end(ap);
-}
-
-static void compare_text(Changes *c, const char *what, const json_t *saved, const char *here) {
+static void compare_text(RtLines *c, const char *what, const json_t *saved, const char *here) {
     const char *there = json_string_value(saved);
     if (!there || strcmp(there, here))
-        change(c, "%s: %.100s in the checkpoint, %.100s here", what, there ? there : "none", here);
+        rt_line(c, "%s: %.100s in the checkpoint, %.100s here", what, there ? there : "none", here);
 }
-static void compare_number(Changes *c, const char *what, const json_t *saved, int64_t here) {
+static void compare_number(RtLines *c, const char *what, const json_t *saved, int64_t here) {
     if (json_integer_value(saved) != here)
-        change(c, "%s: %lld in the checkpoint, %lld here", what, (long long)json_integer_value(saved),
-               (long long)here);
+        rt_line(c, "%s: %lld in the checkpoint, %lld here", what, (long long)json_integer_value(saved),
+                (long long)here);
 }
 
-static void compare_share(Changes *c, const char *what, const json_t *saved, double here, double none) {
+static void compare_share(RtLines *c, const char *what, const json_t *saved, double here, double none) {
     double there = json_is_real(saved) ? json_real_value(saved) : none;
-    if (there != here) change(c, "%s: %g in the checkpoint, %g here", what, there, here);
+    if (there != here) rt_line(c, "%s: %g in the checkpoint, %g here", what, there, here);
 }
 
 static bool among(const char *word, const json_t *list, const char *const *v, int n) {
@@ -105,37 +87,38 @@ static bool among(const char *word, const json_t *list, const char *const *v, in
     return false;
 }
 
-static void compare_passes(Changes *c, const json_t *saved, const RtModel *m) {
+static void compare_passes(RtLines *c, const json_t *saved, const RtModel *m) {
     int before = c->n;
     bool same = json_array_size(saved) == (size_t)m->n_passes;
     for (size_t i = 0; i < json_array_size(saved); i++) {
         const char *p = json_string_value(json_array_get(saved, i));
         same = same && !strcmp(p, m->passes[i]);
-        if (!among(p, NULL, m->passes, m->n_passes)) change(c, "pass '%.80s' in the checkpoint, not here", p);
+        if (!among(p, NULL, m->passes, m->n_passes))
+            rt_line(c, "pass '%.80s' in the checkpoint, not here", p);
     }
     for (int i = 0; i < m->n_passes; i++)
         if (!among(m->passes[i], saved, NULL, 0))
-            change(c, "pass '%.80s' here, not in the checkpoint", m->passes[i]);
-    if (!same && c->n == before) change(c, "the passes in another order");
+            rt_line(c, "pass '%.80s' here, not in the checkpoint", m->passes[i]);
+    if (!same && c->n == before) rt_line(c, "the passes in another order");
 }
 
-static void compare_file(Changes *c, const json_t *saved, const json_t *here) {
+static void compare_file(RtLines *c, const json_t *saved, const json_t *here) {
     const char *name = json_string_value(json_object_get(here, "file"));
     const json_t *a = json_object_get(saved, "bytes"), *b = json_object_get(here, "bytes");
     const json_t *x = json_object_get(saved, "digest"), *y = json_object_get(here, "digest");
     if (!json_is_integer(a) || !json_is_integer(b)) return; /* a pipe */
     if (!json_equal(a, b))
-        change(c, "'%s': %lld bytes in the checkpoint, %lld here", name, (long long)json_integer_value(a),
-               (long long)json_integer_value(b));
+        rt_line(c, "'%s': %lld bytes in the checkpoint, %lld here", name, (long long)json_integer_value(a),
+                (long long)json_integer_value(b));
     else if (!json_equal(x, y))
-        change(c, "'%s': other bytes (digest %s in the checkpoint, %s here)", name, json_string_value(x),
-               json_string_value(y));
+        rt_line(c, "'%s': other bytes (digest %s in the checkpoint, %s here)", name, json_string_value(x),
+                json_string_value(y));
 }
 
 /* Names and places of files don't matter, their contents and order do. */
-static void compare_data(Changes *c, const json_t *saved, const json_t *here) {
+static void compare_data(RtLines *c, const json_t *saved, const json_t *here) {
     size_t n = json_array_size(saved), k = json_array_size(here);
-    if (n != k) change(c, "data: %zu file%s in the checkpoint, %zu here", n, n == 1 ? "" : "s", k);
+    if (n != k) rt_line(c, "data: %zu file%s in the checkpoint, %zu here", n, n == 1 ? "" : "s", k);
     for (size_t i = 0; i < n && i < k; i++)
         compare_file(c, json_array_get(saved, i), json_array_get(here, i));
 }
@@ -143,8 +126,7 @@ static void compare_data(Changes *c, const json_t *saved, const json_t *here) {
 static int compare(const RtTrain *t, const char *dir, const json_t *json) {
     const RtModel *m = t->m;
     const json_t *run = json_object_get(json, "run");
-    Changes c = {"", 0};
-    char more[40] = "";
+    RtLines c = {.most = 6, .room = 900};
     compare_text(&c, "model", json_object_get(json, "model"), m->name);
     compare_text(&c, "digest of source and params", json_object_get(json, "digest"), m->digest);
     compare_text(&c, "compiler", json_object_get(json, "ctrc"), m->ctrc);
@@ -158,11 +140,10 @@ static int compare(const RtTrain *t, const char *dir, const json_t *json) {
     compare_share(&c, "--keep-negatives", json_object_get(json, "keep_negatives"), keep_negatives(t), 1);
     if (t->data) compare_data(&c, json_object_get(run, "data"), t->data);
     if (!c.n || (t->a->resume & RT_RESUME_FORCE)) return RT_EXIT_OK;
-    if (c.n > TOLD) snprintf(more, sizeof more, "\n  and %d more", c.n - TOLD);
     return rt_fail(RT_EXIT_FAILED,
-                   "%s: the training that was stopped was another one%s%s\nhint: --resume=force goes on all "
+                   "%s: the training that was stopped was another one%s\nhint: --resume=force goes on all "
                    "the same",
-                   dir, c.text, more);
+                   dir, rt_lines(&c));
 }
 
 /* ---- going on ---- */

@@ -23,23 +23,14 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/bench/measure.sh.inc
-rows=20000 steps=40 rounds=1 seeds=3 budget=2 most=16 limit=30 buckets=1000 only=$reference logs="" ctrc="" json=""
+steps=40 seeds=3 limit=30
 while [ $# -gt 0 ]; do
   case $1 in
-    --quick) ;;
-    --full) rows=100000 steps=400 rounds=5 budget=20 most=60 limit=600 buckets="" ;;
-    --rows) rows=$2; shift ;; --steps) steps=$2; shift ;; --rounds) rounds=$2; shift ;; --seeds) seeds=$2; shift ;;
-    --budget) budget=$2; shift ;; --limit) limit=$2; shift ;; --buckets) buckets=${2#0}; shift ;;
-    --only) only=${2//,/ }; shift ;; --logs) logs=$(cd "$2" && pwd); shift ;; --ctrc) ctrc=$2; shift ;; --json) json=$2; shift ;;
-    *) die "unknown option $1 (see the head of $0)" ;;
+    --steps) steps=$2; shift 2 ;; --seeds) seeds=$2; shift 2 ;; --limit) limit=$2; shift 2 ;;
+    *) [ "$1" != --full ] || { steps=400 limit=600; }; option "$@"; shift $taken ;;
   esac
-  shift
 done
-for m in $only; do [[ " $reference " == *" $m "* ]] || die "unknown model $m: expected some of $reference"; done
-if [ -z "$ctrc" ]; then bash tests/install.sh; bash tests/build.sh release; ctrc=$PWD/build/release/bin/ctrc; fi
-work=build/bench/ladder; mkdir -p "$work"; json=${json:-build/bench/ladder.json}
-rm -f "$work"/*.log* "$work"/*.wall "$work"/*.cpu "$work"/*.ratio "$work"/*.auc
-prepare_logs "$rows" $only
+prepare ladder
 
 rungs="required exact indicator sru micro"
 declare -A title=([required]="required passes" [exact]="+ exact passes" [indicator]="+ indicator-to-embedding" [sru]="+ gru-to-sru" [micro]="+ micro-batch")

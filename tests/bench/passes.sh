@@ -15,24 +15,14 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/bench/measure.sh.inc
-rows=20000 rounds=1 budget=2 most=16 buckets=1000 only=$reference logs="" ctrc="" json="" passes="" timed=yes
+passes="" timed=yes
 while [ $# -gt 0 ]; do
   case $1 in
-    --quick) ;;
-    --full) rows=100000 rounds=5 budget=20 most=60 buckets="" ;;
-    --no-time) timed=no ;;
-    --rows) rows=$2; shift ;; --rounds) rounds=$2; shift ;; --budget) budget=$2; shift ;; --buckets) buckets=${2#0}; shift ;;
-    --only) only=${2//,/ }; shift ;; --passes) passes=${2//,/ }; shift ;; --logs) logs=$(cd "$2" && pwd); shift ;;
-    --ctrc) ctrc=$2; shift ;; --json) json=$2; shift ;;
-    *) die "unknown option $1 (see the head of $0)" ;;
+    --no-time) timed=no; shift ;; --passes) passes=${2//,/ }; shift 2 ;;
+    *) option "$@"; shift $taken ;;
   esac
-  shift
 done
-for m in $only; do [[ " $reference " == *" $m "* ]] || die "unknown model $m: expected some of $reference"; done
-if [ -z "$ctrc" ]; then bash tests/install.sh; bash tests/build.sh release; ctrc=$PWD/build/release/bin/ctrc; fi
-work=build/bench/passes; mkdir -p "$work"; json=${json:-build/bench/passes.json}
-rm -f "$work"/*.log* "$work"/*.wall "$work"/*.cpu "$work"/*.plan "$work"/*.ir
-prepare_logs "$rows" $only
+prepare passes
 
 "$ctrc" --list-passes > "$work/list"
 all=$(awk '!/ required / && !seen[$1]++ { print $1 }' "$work/list")

@@ -21,6 +21,7 @@
 
 static bool met[OP_COUNT]; /* in a function that was compiled */
 static int cases_run;
+static FILE *nowhere; /* /dev/null */
 
 /* ---- what a run leaves behind: numbers in a fixed order, in labelled parts ---- */
 
@@ -303,7 +304,7 @@ static void run_case(IrProgram *p, size_t way, const char *name) {
     PassOptions o = {.level = level, .out = stdout, .enable = blocks, .n_enable = ways[way].n_enable};
     snprintf(r.name, sizeof r.name, "%s -O%d%s", name, level, o.n_enable ? " in blocks" : "");
     if (getenv("CTRC_TEST_VERBOSE")) fprintf(stderr, "%s\n", r.name);
-    p->diag->out = o.n_enable ? fopen("/dev/null", "w") : p->diag->out;
+    if (o.n_enable) p->diag->out = nowhere; /* that micro-batches change batch normalisation is known here */
     if (!backend_target(p->diag, "native", &o.target) || !pass_run_all(p, &o) || !ir_verify(p))
         fail_msg("%s: the passes failed", r.name);
     if (getenv("CTRC_TEST_PRINT")) ir_print(p, stderr);
@@ -387,6 +388,8 @@ static void test_every_op_was_met(void **state) {
 }
 
 int main(void) {
+    nowhere = fopen("/dev/null", "w");
+    if (!nowhere) return 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_ops), cmocka_unit_test(test_optimizers),
                                        cmocka_unit_test(test_every_op_was_met)};
     return cmocka_run_group_tests(tests, NULL, NULL);
