@@ -388,7 +388,9 @@ static json_t *function_of(Describe *d, const IrFunc *f, json_t *outputs) {
     for (int i = 0; i < f->body.n; i++) json_array_append_new(nodes, node_of(d, f->body.nodes[i]));
     set_int(o, "fixed_bytes", f->fixed_bytes);
     set_int(o, "scratch_bytes", backend_scratch_bytes(d->p, f, d->march));
+    set_int(o, "row_block", ir_row_block(f));
     set(o, "axis_elems", elems(f->axis_elems, d->p->n_axes));
+    set(o, "local_elems", elems(f->local_elems, d->p->n_axes));
     set(o, "uniq_elems", elems(f->uniq_elems, d->p->n_weights));
     set_num(o, "flops", flops_of(d->p, &f->body));
     set(o, "nodes", nodes);

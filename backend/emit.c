@@ -36,15 +36,20 @@ int64_t emit_scratch(const IrProgram *p, const PassTarget *t, const IrNode *n) {
     return n->op == OP_BNGRAD ? 12 * channels : 0;
 }
 
-int64_t backend_scratch_bytes(IrProgram *p, const IrFunc *f, const char *march) {
-    PassTarget t;
+/* Of the kernels of a function, behind which a thread has the values of its block of rows. */
+static int64_t kernel_scratch(const IrProgram *p, const PassTarget *t, const IrFunc *f) {
     int64_t most = 0;
-    if (!backend_target(p->diag, march, &t)) return 0;
     for (int i = 0; i < f->body.n; i++) {
-        int64_t need = emit_scratch(p, &t, f->body.nodes[i]);
+        int64_t need = emit_scratch(p, t, f->body.nodes[i]);
         if (need > most) most = need;
     }
     return (most + 63) / 64 * 64;
+}
+
+int64_t backend_scratch_bytes(IrProgram *p, const IrFunc *f, const char *march) {
+    PassTarget t;
+    if (!backend_target(p->diag, march, &t)) return 0;
+    return kernel_scratch(p, &t, f) + f->local_bytes;
 }
 
 /* ---- kernels ---- */
@@ -113,7 +118,8 @@ static Val make_kernel(Emit *e, const IrNode *n) {
 typedef struct {
     Val step; /* what kernels get: the step, or this thread's copy of it for a micro-batch */
     Val thread, threads, scratch; /* i64, i64, this thread's */
-    Val rows_lo, rows_hi;         /* this thread's rows */
+    Val all_lo, all_hi;           /* the rows that are run: of the step, or of a micro-batch */
+    Val rows_lo, rows_hi;         /* this thread's of them */
     const Val *kernel;            /* by number in the body */
     bool checked;
 } Driver;
@@ -167,10 +173,6 @@ static EmitIf on_first_thread(Emit *e, const Driver *d) {
 static void run_node(Emit *e, const Driver *d, const IrNode *n, Val kernel, int turn) {
     Val zero = emit_i64(e, 0), thread = d->thread, count;
     switch (n->plan.domain) {
-    case DOM_ROWS:
-        LLVMBuildCall2(e->b, kernel_type(e), kernel, (Val[]){d->step, d->rows_lo, d->rows_hi, d->scratch}, 4,
-                       "");
-        return;
     case DOM_UNIQ:
         turn = table_of(n);
         count = emit_to_i64(e, emit_table(e, turn, TABLE_n));
@@ -190,42 +192,54 @@ static void run_node(Emit *e, const Driver *d, const IrNode *n, Val kernel, int 
                    (Val[]){d->step, kernel, d->scratch, thread, d->threads, count, block}, 7, "");
 }
 
-/* void check(step, thread, threads, op, live, axis, region, offset, elements, whole): when all threads have
- * made a value, the first looks at it, of rows at those that the step (or copy for a micro-batch) is about;
- * `whole`: the place holds all rows. One function for all values, which finds each by its plan. */
+/* void check(step, thread, threads, op, live, axis, region, offset, elements, whole, lo, hi, scratch): when all
+ * threads have made a value, the first looks at it, of rows at lo to hi-1; `whole`: the place holds all rows.
+ * One function for all values, which finds each by its plan. */
+enum { CHECK_ARGS = 13 };
+
+/* The arenas that grow: base and capacity by list or table. */
+static void check_grown_place(Emit *e, const Val *p, IrRegionKind region, Val arenas, int caps, Val index, Val base) {
+    EmitIf here = emit_if(e, emit_icmp(e, LLVMIntEQ, p[6], emit_i64(e, region)));
+    Val cap = emit_load_elem(e, e->i64, emit_step(e, caps), p[5]);
+    Val bytes = emit_mul(e, cap, emit_scale(e, p[7], 4));
+    emit_set(e, base, emit_at_bytes(e, emit_load_elem(e, e->ptr, arenas, index), bytes));
+    emit_fi(e, &here);
+}
+
+/* Where the value stands, of a block of rows in the thread's own arenas. */
+static Val check_place(Emit *e, const Val *p, Val per_pos) {
+    Val base = emit_var(e, e->ptr), minus_one = emit_i64(e, -1);
+    emit_set(e, base, emit_at_bytes(e, emit_step(e, STEP_fixed), p[7]));
+    check_grown_place(e, p, REGION_AXIS, emit_step(e, STEP_axis_arena), STEP_axis_cap, p[5], base);
+    check_grown_place(e, p, REGION_UNIQ, emit_step(e, STEP_uniq_arena), STEP_uniq_cap, p[5], base);
+    EmitIf local = emit_if(e, emit_icmp(e, LLVMIntEQ, p[6], emit_i64(e, REGION_LOCAL)));
+    emit_set(e, base, emit_at_bytes(e, p[12], emit_add(e, p[7], emit_i64(e, e->local_at))));
+    EmitIf pos = emit_if(e, per_pos);
+    check_grown_place(e, p, REGION_LOCAL, p[12], STEP_local_cap, emit_sub(e, minus_one, p[5]), base);
+    emit_fi(e, &pos);
+    emit_fi(e, &local);
+    return base;
+}
+
 static Val check_function(Emit *e) {
-    LLVMTypeRef args[] = {e->ptr, e->i32, e->i32, e->i32, e->i64, e->i64, e->i64, e->i64, e->i64, e->i64};
-    Val f, p[10], base = NULL, count = NULL;
+    LLVMTypeRef args[CHECK_ARGS] = {e->ptr, e->i32, e->i32, e->i32, e->i64, e->i64, e->i64,
+                                    e->i64, e->i64, e->i64, e->i64, e->i64, e->ptr};
+    Val f, p[CHECK_ARGS];
     EmitFn outer;
-    if (!emit_shared_open(e, "check", args, 10, &f, &outer)) return f;
-    for (unsigned i = 0; i < 10; i++) p[i] = LLVMGetParam(f, i);
-    base = emit_var(e, e->ptr), count = emit_var(e, e->i64);
+    if (!emit_shared_open(e, arena_printf(e->arena, "check_%s", e->f->name), args, CHECK_ARGS, &f, &outer)) return f;
+    for (unsigned i = 0; i < CHECK_ARGS; i++) p[i] = LLVMGetParam(f, i);
+    Val count = emit_var(e, e->i64), from = emit_var(e, e->i64), zero = emit_i64(e, 0), one = emit_i64(e, 1);
     barrier(e);
     EmitIf first = emit_if(e, emit_icmp(e, LLVMIntEQ, p[1], emit_i32(e, 0)));
-    emit_set(e, base, emit_at_bytes(e, emit_step(e, STEP_fixed), p[7]));
-    static const struct {
-        IrRegionKind region;
-        int arena, cap;
-    } grown[] = {{REGION_AXIS, STEP_axis_arena, STEP_axis_cap},
-                 {REGION_UNIQ, STEP_uniq_arena, STEP_uniq_cap}};
-    for (int i = 0; i < 2; i++) {
-        EmitIf here = emit_if(e, emit_icmp(e, LLVMIntEQ, p[6], emit_i64(e, grown[i].region)));
-        Val cap = emit_load_elem(e, e->i64, emit_step(e, grown[i].cap), p[5]);
-        Val bytes = emit_mul(e, cap, emit_scale(e, p[7], 4));
-        emit_set(e, base,
-                 emit_at_bytes(e, emit_load_elem(e, e->ptr, emit_step(e, grown[i].arena), p[5]), bytes));
-        emit_fi(e, &here);
-    }
-    Val from = emit_var(e, e->i64), lo = emit_to_i64(e, emit_step(e, STEP_row_lo)),
-        hi = emit_to_i64(e, emit_step(e, STEP_row_hi)), zero = emit_i64(e, 0), one = emit_i64(e, 1);
+    Val per_pos = emit_icmp(e, LLVMIntEQ, p[4], emit_i64(e, LIVE_POS));
+    Val base = check_place(e, p, per_pos);
     Val per_row = emit_icmp(e, LLVMIntEQ, p[4], emit_i64(e, LIVE_ROW));
-    emit_set(e, count, emit_select(e, per_row, emit_sub(e, hi, lo), one));
-    emit_set(e, from, emit_select(e, per_row, lo, zero));
-    EmitIf pos = emit_if(e, emit_icmp(e, LLVMIntEQ, p[4], emit_i64(e, LIVE_POS)));
+    emit_set(e, count, emit_select(e, per_row, emit_sub(e, p[11], p[10]), one));
+    emit_set(e, from, emit_select(e, per_row, p[10], zero));
+    EmitIf pos = emit_if(e, per_pos);
     Val offsets = emit_load_elem(e, e->ptr, emit_step(e, STEP_offsets), p[5]);
-    emit_set(e, from, emit_to_i64(e, emit_load_elem(e, e->i32, offsets, lo)));
-    emit_set(e, count,
-             emit_sub(e, emit_to_i64(e, emit_load_elem(e, e->i32, offsets, hi)), emit_get(e, from)));
+    emit_set(e, from, emit_to_i64(e, emit_load_elem(e, e->i32, offsets, p[10])));
+    emit_set(e, count, emit_sub(e, emit_to_i64(e, emit_load_elem(e, e->i32, offsets, p[11])), emit_get(e, from)));
     emit_fi(e, &pos);
     Val skipped = emit_mul(e, emit_mul(e, emit_get(e, from), p[8]), p[9]);
     emit_set(e, base, emit_at(e, emit_get(e, base), skipped));
@@ -242,7 +256,8 @@ static Val check_function(Emit *e) {
     return f;
 }
 
-static void check(Emit *e, const Driver *d, const IrNode *n) {
+/* Of rows lo to hi-1. */
+static void check(Emit *e, const Driver *d, const IrNode *n, Val lo, Val hi) {
     if (n->type.elem != TY_F32 ||
         (n->type.rank == 3 && ir_ops[n->op].cls == CLASS_NORM && n->type.live == LIVE_STEP))
         return; /* the latter grow by blocks, and what they hold goes into values that are looked at */
@@ -256,8 +271,11 @@ static void check(Emit *e, const Driver *d, const IrNode *n) {
                   emit_i64(e, n->plan.region),
                   emit_i64(e, n->plan.offset),
                   emit_i64(e, ir_type_size(n->type)),
-                  emit_i64(e, !n->plan.per_block)};
-    emit_shared_call(e, f, args, 10);
+                  emit_i64(e, !n->plan.per_block && n->plan.region != REGION_LOCAL),
+                  lo,
+                  hi,
+                  d->scratch};
+    emit_shared_call(e, f, args, CHECK_ARGS);
 }
 
 /* One thread hands over the loss; after a barrier all see whether to stop. */
@@ -283,9 +301,31 @@ static int last_phase(const IrFunc *f) {
     return last;
 }
 
+/* The rows' kernels of a phase, for one block of this thread's rows after the other: what a kernel makes of a
+ * block is still in cache when the next one reads it. */
+static void run_rows(Emit *e, const Driver *d, int phase) {
+    Val rows = emit_i64(e, ir_row_block(e->f));
+    EmitLoop block = emit_for(e, d->rows_lo, d->rows_hi, ir_row_block(e->f));
+    Val end = emit_min_i64(e, emit_add(e, block.i, rows), d->rows_hi);
+    for (int i = 0; i < e->f->body.n; i++) {
+        const IrNode *n = e->f->body.nodes[i];
+        if (n->plan.phase != phase || n->plan.domain != DOM_ROWS || !has_kernel(n)) continue;
+        LLVMBuildCall2(e->b, kernel_type(e), d->kernel[i], (Val[]){d->step, block.i, end, d->scratch}, 4, "");
+        if (d->checked) check(e, d, n, block.i, end);
+    }
+    emit_end(e, &block);
+}
+
+static bool has_rows(const IrFunc *f, int phase) {
+    for (int i = 0; i < f->body.n; i++)
+        if (f->body.nodes[i]->plan.phase == phase && f->body.nodes[i]->plan.domain == DOM_ROWS) return true;
+    return false;
+}
+
 static void run_phase(Emit *e, const Driver *d, int phase, bool last) {
     bool has_loss = false, any = false;
     int turn = 0;
+    if (has_rows(e->f, phase)) run_rows(e, d, phase);
     for (int i = 0; i < e->f->body.n; i++) {
         const IrNode *n = e->f->body.nodes[i];
         if (n->plan.phase != phase || (n->op != OP_LOSS && !has_kernel(n))) continue;
@@ -295,22 +335,13 @@ static void run_phase(Emit *e, const Driver *d, int phase, bool last) {
             has_loss = true;
             continue;
         }
+        if (n->plan.domain == DOM_ROWS) continue; /* nothing else of the phase reads what it makes */
         run_node(e, d, n, d->kernel[i], n->plan.domain == DOM_TILES ? turn++ : 0);
-        if (d->checked) check(e, d, n);
+        if (d->checked) check(e, d, n, d->all_lo, d->all_hi);
     }
     if (any && !last) barrier(e);
     /* loaded now: the first thread may just have set it */
     if (has_loss && e->train && !last) return_if(e, emit_load(e, e->i32, emit_step_ptr(e, STEP_stop)));
-}
-
-/* One block size for all rows: threads must own the same rows in every node of a phase. */
-static int64_t row_block(const IrFunc *f) {
-    int64_t block = 1;
-    for (int i = 0; i < f->body.n; i++) {
-        const IrPlan *p = &f->body.nodes[i]->plan;
-        if (p->domain == DOM_ROWS && p->block > block) block = p->block;
-    }
-    return block;
 }
 
 /* The thread's copy of the step, and its rows, for micro-batch m of n: rows m*rows/n to (m+1)*rows/n. */
@@ -322,9 +353,10 @@ static void enter_block(Emit *e, Driver *d, Val m, Val blocks, Val rows) {
     for (int i = 0; i < 3; i++)
         LLVMBuildStore(e->b, LLVMBuildTrunc(e->b, value[i], e->i32, ""),
                        LLVMBuildStructGEP2(e->b, e->t_step, d->step, (unsigned)field[i], ""));
-    share(e, d->thread, d->threads, emit_sub(e, hi, lo), emit_i64(e, row_block(e->f)), &d->rows_lo,
+    share(e, d->thread, d->threads, emit_sub(e, hi, lo), emit_i64(e, ir_row_block(e->f)), &d->rows_lo,
           &d->rows_hi);
     d->rows_lo = emit_add(e, d->rows_lo, lo), d->rows_hi = emit_add(e, d->rows_hi, lo);
+    d->all_lo = lo, d->all_hi = hi;
 }
 
 /* Phases loop_first to loop_last for one micro-batch after the other. A barrier ends each phase, the last
@@ -354,7 +386,8 @@ static Val make_driver(Emit *e, const char *name, const Val *kernels, Val checke
     d.thread = emit_to_i64(e, p[1]), d.threads = emit_to_i64(e, p[2]);
     d.scratch = emit_load_elem(e, e->ptr, emit_step(e, STEP_scratch), d.thread);
     Val rows = emit_to_i64(e, emit_step(e, STEP_rows));
-    share(e, d.thread, d.threads, rows, emit_i64(e, row_block(e->f)), &d.rows_lo, &d.rows_hi);
+    d.all_lo = emit_i64(e, 0), d.all_hi = rows;
+    share(e, d.thread, d.threads, rows, emit_i64(e, ir_row_block(e->f)), &d.rows_lo, &d.rows_hi);
     int last = last_phase(e->f);
     for (int phase = 0; phase <= last; phase++) {
         if (e->f->blocks && phase == e->f->loop_first) {
@@ -370,6 +403,7 @@ static Val make_driver(Emit *e, const char *name, const Val *kernels, Val checke
 
 static void make_function(Emit *e, IrFunc *f) {
     e->f = f;
+    e->local_at = kernel_scratch(e->p, &e->target, f);
     e->train = !strcmp(f->name, "train");
     Val *kernels = ARENA_ARRAY(e->arena, Val, f->body.n + 1);
     for (int i = 0; i < f->body.n; i++)

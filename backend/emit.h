@@ -37,6 +37,7 @@ typedef struct Emit {
     LLVMTypeRef f32, i1, i8, i32, i64, ptr, none;
     LLVMTypeRef t_step, t_table, t_opt, t_blob, t_model;
     /* the kernel being emitted */
+    int64_t local_at;  /* bytes of kernels' scratch in this function, behind which the rows of a block stand */
     Val fn, step, lo, hi, scratch;
     const IrNode *region;    /* FUSED node whose body is being emitted: ARG means its operand */
     LLVMBasicBlockRef entry; /* of the kernel: allocas and what is loaded once go here */

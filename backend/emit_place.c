@@ -32,6 +32,27 @@ static Val input(Emit *e, const IrNode *n) {
     return emit_step_elem(e, STEP_inputs, k);
 }
 
+/* A place for the rows of this kernel's block, in the thread's own arenas: where row (position) 0 would be. */
+static Val local(Emit *e, const IrNode *n) {
+    Val scratch = LLVMGetParam(e->fn, 3), lo = LLVMGetParam(e->fn, 1), at;
+    bool by_row = n->type.live == LIVE_ROW;
+    Val caps = by_row ? NULL : emit_step(e, STEP_local_cap); /* these go to the entry themselves */
+    Val offsets = by_row ? NULL : emit_offsets(e, n->type.axis);
+    LLVMBasicBlockRef here = to_entry(e);
+    if (by_row) {
+        at = emit_at_bytes(e, scratch, emit_i64(e, e->local_at + n->plan.offset));
+    } else {
+        at = emit_load_elem(e, e->ptr, scratch, emit_i64(e, -1 - n->type.axis));
+        Val cap = emit_load_elem(e, e->i64, caps, emit_i64(e, n->type.axis));
+        at = emit_at_bytes(e, at, emit_mul(e, cap, emit_i64(e, 4 * n->plan.offset)));
+        lo = emit_to_i64(e, emit_load_elem(e, e->i32, offsets, lo));
+    }
+    Val back = LLVMBuildNeg(e->b, emit_scale(e, lo, 4 * ir_type_size(n->type)), "");
+    at = LLVMBuildGEP2(e->b, e->i8, at, &back, 1, ""); /* not `inbounds`, as below */
+    LLVMPositionBuilderAtEnd(e->b, here);
+    return at;
+}
+
 /* The plan's place, where the first of the rows (positions) stands that it has room for. */
 static Val planned(Emit *e, const IrNode *n) {
     switch (n->plan.region) {
@@ -66,6 +87,7 @@ Val emit_base(Emit *e, const IrNode *n) {
     case OP_INVROWS: return emit_INVROWS(e, n);
     default: break;
     }
+    if (n->plan.region == REGION_LOCAL) return local(e, n);
     Val at = planned(e, n);
     return n->plan.per_block ? as_of_row_zero(e, at, n->type) : at;
 }

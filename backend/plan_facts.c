@@ -46,6 +46,9 @@ const char *plan_place(const IrProgram *p, const IrNode *n) {
         return arena_printf(p->arena, "~%s+%" PRId64, p->axes[n->type.axis].name, n->plan.offset);
     case REGION_UNIQ:
         return arena_printf(p->arena, "@%s+%" PRId64, p->weights[n->type.axis].name, n->plan.offset);
+    case REGION_LOCAL:
+        return n->type.live == LIVE_POS ? arena_printf(p->arena, "local~%s+%" PRId64, p->axes[n->type.axis].name, n->plan.offset)
+                                        : arena_printf(p->arena, "local+%" PRId64, n->plan.offset);
     default: return "-";
     }
 }

@@ -170,7 +170,7 @@ typedef struct {
 /* How the backend runs a node: filled by `schedule` and `plan-memory`, printed after '#'. */
 typedef enum { DOM_NONE, DOM_ROWS, DOM_UNIQ, DOM_TILES, DOM_ONE } IrDomain;
 typedef enum { KERNEL_NONE, KERNEL_LOOP, KERNEL_TILE, KERNEL_LIBRARY } IrKernel;
-typedef enum { REGION_NONE, REGION_FIXED, REGION_AXIS, REGION_UNIQ, REGION_INPUT } IrRegionKind;
+typedef enum { REGION_NONE, REGION_FIXED, REGION_AXIS, REGION_UNIQ, REGION_INPUT, REGION_LOCAL, N_REGIONS } IrRegionKind;
 typedef struct {
     int phase;         /* -1 unset; a barrier stands between phases */
     IrDomain domain;   /* ROWS: blocks of rows (and the positions in them); UNIQ: blocks of a table's unique
@@ -180,7 +180,9 @@ typedef struct {
     IrRegionKind region;
     bool per_block;    /* the place holds the rows (positions) of one micro-batch at a time, not of the whole step */
     int64_t offset;    /* FIXED: bytes into the fixed arena. AXIS, UNIQ: elements a position (unique row) that
-                          lie before it in that axis's (table's) arena: address = base + 4 * offset * capacity */
+                          lie before it in that axis's (table's) arena: address = base + 4 * offset * capacity.
+                          LOCAL: the same two, for a value a row and one a position, in arenas that each thread has
+                          for the block of rows that it is at */
 } IrPlan;
 
 typedef struct IrNode IrNode;
@@ -211,6 +213,8 @@ typedef struct {
     int64_t *axis_elems;   /* [n_axes] elements a position */
     int64_t *uniq_elems;   /* [n_weights] elements a unique row */
     int64_t lower_bytes;   /* largest sum of live fixed values in any phase */
+    int64_t local_bytes;   /* of a thread's arena for the rows of a block; set by plan-memory */
+    int64_t *local_elems;  /* [n_axes] elements a position of the block's */
     int64_t blocks;        /* micro-batches a step, set by micro-batch; 0: the step is run in one piece. Block m of n
                               has rows m*rows/n to (m+1)*rows/n */
     int loop_first, loop_last; /* the phases that are run for one block after the other; set by schedule */
@@ -306,6 +310,9 @@ bool ir_same_dims(IrType a, IrType b);   /* rank and sizes, however often the va
 /* Sets each node's mark to the last phase that reads its place; what the runtime reads after the step (operands of
  * roots) lives to the function's last phase, which is returned. Needs phases. */
 int ir_last_reads(const IrBody *b);
+/* Rows for which a thread runs all of a phase's kernels before it takes the next ones: the largest block of any
+ * node in domain rows, since threads must own the same rows in every node of a phase. */
+int64_t ir_row_block(const IrFunc *f);
 /* The node in whose place n stands: for a reshape that schedule made a view (domain none, so it isn't run) its
  * operand, and so on; else n itself. */
 const IrNode *ir_viewed(const IrNode *n);

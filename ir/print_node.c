@@ -5,7 +5,7 @@
 
 const char *const ir_domain_names[5] = {"none", "rows", "uniq", "tiles", "one"};
 const char *const ir_kernel_names[4] = {"none", "loop", "tile", "library"};
-const char *const ir_region_names[5] = {"none", "fixed", "axis", "uniq", "input"};
+const char *const ir_region_names[N_REGIONS] = {"none", "fixed", "axis", "uniq", "input", "local"};
 
 static void put_attr(const IrPrinter *pr, const IrAttr *a) {
     char buf[32];
@@ -91,7 +91,9 @@ void ir_put_func_head(IrPrinter *pr, const IrFunc *f) {
     if (f->lower_bytes) fprintf(pr->out, " lower=%lld", (long long)f->lower_bytes);
     if (f->blocks) fprintf(pr->out, " blocks=%lld", (long long)f->blocks);
     if (f->loop_last) fprintf(pr->out, " loop=[%d, %d]", f->loop_first, f->loop_last);
+    if (f->local_bytes) fprintf(pr->out, " local=%lld", (long long)f->local_bytes);
     put_elems(pr, "axes", f->axis_elems, pr->p->n_axes, ir_put_axis);
+    put_elems(pr, "local_axes", f->local_elems, pr->p->n_axes, ir_put_axis);
     put_elems(pr, "uniq", f->uniq_elems, pr->p->n_weights, ir_put_weight);
     fputs(" {\n", pr->out);
 }

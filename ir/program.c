@@ -176,6 +176,15 @@ const IrNode *ir_viewed(const IrNode *n) {
     return n;
 }
 
+int64_t ir_row_block(const IrFunc *f) {
+    int64_t block = 1;
+    for (int i = 0; i < f->body.n; i++) {
+        const IrPlan *p = &f->body.nodes[i]->plan;
+        if (p->domain == DOM_ROWS && p->block > block) block = p->block;
+    }
+    return block;
+}
+
 int ir_count_uses(IrBody *b, const IrNode *n) {
     int uses = 0;
     for (int i = 0; i < b->n; i++)

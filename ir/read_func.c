@@ -170,7 +170,7 @@ static bool read_attrs(Reader *r, IrNode *n) {
 
 static bool read_at(Lexer *lx, IrPlan *plan) {
     int region;
-    if (!lex_choice(lx, "fixed, axis, uniq or input", ir_region_names, 5, &region)) return false;
+    if (!lex_choice(lx, "fixed, axis, uniq, input or local", ir_region_names, N_REGIONS, &region)) return false;
     plan->region = (IrRegionKind)region;
     return lex_need(lx, '+') && lex_int(lx, 0, INT64_MAX, &plan->offset);
 }
@@ -331,8 +331,8 @@ static bool read_loop(Lexer *lx, IrFunc *f) {
 }
 
 bool read_func(Reader *r) {
-    enum { FIXED, LOWER, BLOCKS, LOOP, AXES, UNIQ };
-    static const char *const words[] = {"fixed", "lower", "blocks", "loop", "axes", "uniq"};
+    enum { FIXED, LOWER, LOCAL, BLOCKS, LOOP, AXES, LOCAL_AXES, UNIQ };
+    static const char *const words[] = {"fixed", "lower", "local", "blocks", "loop", "axes", "local_axes", "uniq"};
     Lexer *lx = &r->lx;
     const char *name;
     Span at = lx->token.span, loop = {0};
@@ -343,18 +343,20 @@ bool read_func(Reader *r) {
         int k;
         bool ok = false;
         if (lx->token.kind != T_WORD) return lex_expected(lx, "'{'");
-        if (!lex_choice(lx, "fixed, lower, blocks, loop, axes or uniq", words, COUNT(words), &k) ||
+        if (!lex_choice(lx, "fixed, lower, local, blocks, loop, axes, local_axes or uniq", words, COUNT(words), &k) ||
             !lex_need(lx, '='))
             return false;
         switch (k) {
         case FIXED: ok = lex_int(lx, 0, INT64_MAX, &f->fixed_bytes); break;
         case LOWER: ok = lex_int(lx, 0, INT64_MAX, &f->lower_bytes); break;
+        case LOCAL: ok = lex_int(lx, 0, INT64_MAX, &f->local_bytes); break;
         case BLOCKS: ok = lex_int(lx, 2, 1 << 20, &f->blocks); break;
         case LOOP:
             loop = lx->token.span;
             ok = read_loop(lx, f);
             break;
         case AXES: ok = read_elems(r, &f->axis_elems, r->p->n_axes, read_axis_name); break;
+        case LOCAL_AXES: ok = read_elems(r, &f->local_elems, r->p->n_axes, read_axis_name); break;
         case UNIQ: ok = read_elems(r, &f->uniq_elems, r->p->n_weights, read_weight_name); break;
         }
         if (!ok) return false;

@@ -94,7 +94,7 @@ static void check_updates(PlanCheck *c) {
 typedef struct {
     const IrNode *node;
     int64_t begin, end; /* bytes of the fixed arena; elements a position or unique row */
-    int first, last;    /* phases in which it lives */
+    int first, last;    /* phases in which it lives; in a thread's own arenas, nodes of the body */
 } Lifetime;
 
 static int64_t times(int64_t a, int64_t b) {
@@ -106,6 +106,8 @@ static int64_t plus(int64_t a, int64_t b) { return a > INT64_MAX - b ? INT64_MAX
 
 static int64_t place_size(const IrProgram *p, const IrFunc *f, const IrNode *n) {
     int64_t size = ir_type_size(n->type), rows = p->batch;
+    if (n->plan.region == REGION_LOCAL)
+        return n->type.live == LIVE_ROW ? times(times(4, size), n->plan.block) : size;
     if (n->plan.region != REGION_FIXED) return size;
     if (n->plan.per_block && f->blocks) rows = (rows + f->blocks - 1) / f->blocks;
     return times(times(4, size), n->type.live == LIVE_ROW ? rows : 1);
@@ -139,7 +141,7 @@ static void check_overlaps(PlanCheck *c, Lifetime *lives, int n) {
                 wrong_plan(
                     c, b->node,
                     "expected a place of its own, found it within that of %%%d, while both live in phase %d",
-                    a->node->id, a->first > b->first ? a->first : b->first);
+                    a->node->id, a->node->plan.phase > b->node->plan.phase ? a->node->plan.phase : b->node->plan.phase);
         }
 }
 
@@ -150,6 +152,8 @@ static bool right_region(const IrNode *n) {
     case REGION_FIXED: return n->type.live < LIVE_POS;
     case REGION_AXIS: return n->type.live == LIVE_POS;
     case REGION_UNIQ: return n->type.live == LIVE_UNIQ;
+    case REGION_LOCAL:
+        return ir_viewed(n)->plan.domain == DOM_ROWS && (n->type.live == LIVE_ROW || n->type.live == LIVE_POS);
     default: return false;
     }
 }
@@ -168,21 +172,48 @@ static void in_loop(PlanCheck *c, const IrNode *n, Lifetime *live) {
     if (inside && live->last > f->loop_last) live->first = f->loop_first;
 }
 
-/* All values in one arena: `axis` is the list's or table's number, -1 for the fixed one. */
+/* A thread's own arenas: a value there is seen only by what the same thread runs for the same block of rows. */
+static Lifetime local_life(PlanCheck *c, int at, int64_t begin, int64_t end) {
+    const IrNode *n = c->f->body.nodes[at];
+    Lifetime live = {n, begin, end, at, at};
+    for (int i = at + 1; i < c->f->body.n; i++) {
+        const IrNode *user = c->f->body.nodes[i];
+        bool reads = false;
+        for (int k = 0; k < user->n_in; k++) reads |= ir_viewed(user->in[k]) == n;
+        if (!reads) continue;
+        live.last = i;
+        if (user->plan.phase != n->plan.phase || ir_ops[user->op].effect == EFFECT_ROOT)
+            wrong_plan(c, n, "expected a place for the whole step, as %%%d reads it in phase %d", user->id,
+                       user->plan.phase);
+    }
+    return live;
+}
+
+/* Whether n has its place in the arena: `axis` is the list's or table's number, -1 for values a row or step. */
+static bool in_arena(const IrNode *n, IrRegionKind region, int axis) {
+    if (n->plan.region != region || ir_viewed(n) != n) return false; /* a view lives in another's place */
+    if (region == REGION_LOCAL) return axis < 0 ? n->type.live == LIVE_ROW : n->type.live == LIVE_POS && n->type.axis == axis;
+    return region == REGION_FIXED || n->type.axis == axis;
+}
+
+/* All values in one arena. */
 static void check_arena(PlanCheck *c, IrRegionKind region, int axis, int64_t total, Lifetime *lives) {
     int n = 0;
+    bool bytes = axis < 0;
     for (int i = 0; i < c->f->body.n && c->ok; i++) {
         const IrNode *x = c->f->body.nodes[i];
-        if (ir_viewed(x) != x) continue; /* lives in another's place */
-        if (x->plan.region != region || (region != REGION_FIXED && x->type.axis != axis)) continue;
+        if (!in_arena(x, region, axis)) continue;
         int64_t end = plus(x->plan.offset, place_size(c->p, c->f, x));
         if (x->plan.offset < 0 || end > total)
             wrong_plan(c, x, "expected a place within %lld %s, found %lld to %lld", (long long)total,
-                       region == REGION_FIXED ? "bytes" : "elements", (long long)x->plan.offset,
-                       (long long)end);
-        else if (region == REGION_FIXED && x->plan.offset % FIXED_ALIGN)
+                       bytes ? "bytes" : "elements", (long long)x->plan.offset, (long long)end);
+        else if (bytes && x->plan.offset % FIXED_ALIGN)
             wrong_plan(c, x, "expected an offset that is a multiple of %d, found %lld", FIXED_ALIGN,
                        (long long)x->plan.offset);
+        if (region == REGION_LOCAL) {
+            lives[n++] = local_life(c, i, x->plan.offset, end);
+            continue;
+        }
         lives[n++] = (Lifetime){x, x->plan.offset, end, x->plan.phase, x->mark};
         in_loop(c, x, &lives[n - 1]);
     }
@@ -205,8 +236,11 @@ static void check_places(PlanCheck *c) {
         if (n->plan.phase < 0) wrong_plan(c, n, "expected a phase, as it has a place");
     }
     if (c->ok) check_arena(c, REGION_FIXED, -1, f->fixed_bytes, lives);
-    for (int i = 0; i < c->p->n_axes && c->ok; i++)
+    if (c->ok) check_arena(c, REGION_LOCAL, -1, f->local_bytes, lives);
+    for (int i = 0; i < c->p->n_axes && c->ok; i++) {
         check_arena(c, REGION_AXIS, i, f->axis_elems ? f->axis_elems[i] : 0, lives);
+        check_arena(c, REGION_LOCAL, i, f->local_elems ? f->local_elems[i] : 0, lives);
+    }
     for (int i = 0; i < c->p->n_weights && c->ok; i++)
         check_arena(c, REGION_UNIQ, i, f->uniq_elems ? f->uniq_elems[i] : 0, lives);
 }

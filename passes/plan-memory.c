@@ -6,10 +6,10 @@
  *   %4 = sum_rows %3 : step f32[8] #phase=1 domain=tiles block=1 kernel=loop
  *   %5 = sum %4 {axis=0, keep=0} : step f32[1] #phase=2 domain=one block=1 kernel=loop
  * after:
- *   %2 = matmul %0, %1 {ta=0, tb=0} : f32[8] #phase=0 domain=rows block=64 kernel=tile at=fixed+0
- *   %3 = relu %2 : f32[8] #phase=0 domain=rows block=64 kernel=loop at=fixed+2048
- *   %4 = sum_rows %3 : step f32[8] #phase=1 domain=tiles block=1 kernel=loop at=fixed+0
- *   %5 = sum %4 {axis=0, keep=0} : step f32[1] #phase=2 domain=one block=1 kernel=loop at=fixed+64
+ *   %2 = matmul %0, %1 {ta=0, tb=0} : f32[8] #phase=0 domain=rows block=64 kernel=tile at=local+0
+ *   %3 = relu %2 : f32[8] #phase=0 domain=rows block=64 kernel=loop at=fixed+0
+ *   %4 = sum_rows %3 : step f32[8] #phase=1 domain=tiles block=1 kernel=loop at=fixed+2048
+ *   %5 = sum %4 {axis=0, keep=0} : step f32[1] #phase=2 domain=one block=1 kernel=loop at=fixed+0
  * (tests/golden/passes/plan-memory/chain.*)
  *
  * Three kinds of arenas: the fixed one, in bytes, for values a row (at the full batch) and a step; one a list
@@ -20,6 +20,11 @@
  * phase run at the same time. What the runtime reads after the step (predictions, operands of metrics,
  * losses) lives to the end. Weights, constants and what the reader delivers take no place here, and a view
  * stands in the place of what it views, which lives as long as its views are read.
+ *
+ * Within a phase a thread runs all kernels of domain rows for one block of rows before it takes the next. What
+ * they hand to each other needs room for that block alone, in arenas that each thread has for itself (local:
+ * the fixed one and those of list axes once more), and lives from one kernel to another: the same few hundred
+ * KB again and again, which stay in cache, where values of the whole step would go through memory.
  *
  * With micro-batches, phases loop_first to loop_last are run for one block of rows after the other: a value a
  * row that nothing reads behind them has a place for one block only, which the blocks take in turn; what is
@@ -56,6 +61,13 @@ static IrRegionKind region_of(const IrNode *n) {
     if (n->op == OP_CONST || n->op == OP_WEIGHT || n->op == OP_INVROWS || n->op == OP_ARG) return REGION_NONE;
     if (n->type.live == LIVE_POS) return REGION_AXIS;
     return n->type.live == LIVE_UNIQ ? REGION_UNIQ : REGION_FIXED;
+}
+
+/* Made of a block of rows and read for no other: a place in the thread's own arenas. What the runtime reads
+ * after the step isn't. mark: the last phase that reads n. */
+static bool is_local(const IrNode *n, bool is_output) {
+    return n->plan.domain == DOM_ROWS && (n->type.live == LIVE_ROW || n->type.live == LIVE_POS) &&
+           n->mark == n->plan.phase && !is_output;
 }
 
 static bool made_in_loop(const IrFunc *f, const IrNode *n) {
@@ -116,7 +128,7 @@ static int64_t lower_bound(const Buffers *b, int last_phase) {
     return most;
 }
 
-/* ---- the pass ---- */
+/* ---- values of the step ---- */
 
 static void add(Arena *a, Buffers *b, const IrFunc *f, IrNode *n, int64_t size, int order) {
     Buffer x = {.node = n, .first = n->plan.phase, .last = n->mark, .size = size, .order = order};
@@ -137,17 +149,75 @@ static int64_t fixed_size(IrProgram *p, const IrFunc *f, const IrNode *n) {
     return -1;
 }
 
+/* ---- values of a block of rows ---- */
+
+/* By place in the body: the last node that reads a value, and whether the runtime does so after the step. */
+typedef struct {
+    int until;
+    bool is_output;
+} Reads;
+
+static Reads *find_reads(IrProgram *p, const IrBody *b) {
+    Reads *reads = ARENA_ARRAY(p->arena, Reads, b->n + 1);
+    for (int i = 0; i < b->n; i++) {
+        b->nodes[i]->aux = &reads[i];
+        reads[i].until = i;
+    }
+    for (int i = 0; i < b->n; i++)
+        for (int k = 0; k < b->nodes[i]->n_in; k++) {
+            Reads *r = ir_viewed(b->nodes[i]->in[k])->aux;
+            r->until = i;
+            r->is_output |= ir_ops[b->nodes[i]->op].effect == EFFECT_ROOT;
+        }
+    return reads;
+}
+
+/* Places in a thread's own arenas. A value there lives from its kernel to the last that reads it: a thread
+ * runs them one after the other. */
+typedef struct {
+    Buffers rows, *axis; /* bytes; elements a position, [n_axes] */
+} Locals;
+
+static bool add_local(IrProgram *p, Locals *l, IrNode *n, int at, int until) {
+    int64_t size = ir_type_size(n->type);
+    if (size > ((int64_t)1 << 40) / 4 / n->plan.block) return false; /* as a value of the step it gets its error */
+    n->plan.region = REGION_LOCAL;
+    bool by_row = n->type.live == LIVE_ROW;
+    Buffers *b = by_row ? &l->rows : &l->axis[n->type.axis];
+    if (by_row) size = round_up(4 * size * n->plan.block, 64);
+    ARENA_PUSH(p->arena, b->buf, b->n, b->cap,
+               ((Buffer){.node = n, .first = at, .last = until, .size = size, .order = at}));
+    return true;
+}
+
+static void place_locals(IrProgram *p, IrFunc *f, Locals *l) {
+    f->local_bytes = place(p->arena, &l->rows);
+    f->local_elems = NULL;
+    for (int i = 0; i < p->n_axes; i++) {
+        if (!l->axis[i].n) continue;
+        if (!f->local_elems) f->local_elems = ARENA_ARRAY(p->arena, int64_t, p->n_axes);
+        f->local_elems[i] = place(p->arena, &l->axis[i]);
+    }
+}
+
+/* ---- the pass ---- */
+
 static bool plan_func(IrProgram *p, IrFunc *f) {
     Buffers fixed = {0};
     Buffers *axis = ARENA_ARRAY(p->arena, Buffers, p->n_axes + 1);
     Buffers *uniq = ARENA_ARRAY(p->arena, Buffers, p->n_weights + 1);
+    Locals locals = {.axis = ARENA_ARRAY(p->arena, Buffers, p->n_axes + 1)};
     int last_phase = ir_last_reads(&f->body); /* mark: the last phase that reads a node */
+    const Reads *reads = find_reads(p, &f->body);
     for (int i = 0; i < f->body.n; i++) {
         IrNode *n = f->body.nodes[i];
         int64_t elems = ir_type_size(n->type);
         if (ir_viewed(n) != n) continue;
         n->plan.region = region_of(n);
         n->plan.offset = 0;
+        n->plan.per_block = false;
+        bool placed = n->plan.region == REGION_FIXED || n->plan.region == REGION_AXIS;
+        if (placed && is_local(n, reads[i].is_output) && add_local(p, &locals, n, i, reads[i].until)) continue;
         n->plan.per_block = made_in_loop(f, n) && n->type.live >= LIVE_ROW && n->mark <= f->loop_last;
         switch (n->plan.region) {
         case REGION_FIXED: {
@@ -163,6 +233,7 @@ static bool plan_func(IrProgram *p, IrFunc *f) {
     }
     f->fixed_bytes = place(p->arena, &fixed);
     f->lower_bytes = lower_bound(&fixed, last_phase);
+    place_locals(p, f, &locals);
     f->axis_elems = ARENA_ARRAY(p->arena, int64_t, p->n_axes + 1);
     f->uniq_elems = ARENA_ARRAY(p->arena, int64_t, p->n_weights + 1);
     for (int i = 0; i < p->n_axes; i++) f->axis_elems[i] = place(p->arena, &axis[i]);

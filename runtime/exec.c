@@ -27,31 +27,69 @@ static void sizes(RtExec *x) {
         const RtFunction *fn = &m->fn[f];
         if (fn->fixed_bytes > x->fixed_bytes) x->fixed_bytes = fn->fixed_bytes;
         if (fn->scratch_bytes > x->scratch_bytes) x->scratch_bytes = fn->scratch_bytes;
-        for (int i = 0; i < m->n_axes; i++)
+        if (fn->row_block > x->row_block) x->row_block = fn->row_block;
+        for (int i = 0; i < m->n_axes; i++) {
             if (fn->axis_elems[i] > x->axis_elems[i]) x->axis_elems[i] = fn->axis_elems[i];
+            if (fn->local_elems[i] > x->local_elems[i]) x->local_elems[i] = fn->local_elems[i];
+        }
         for (int i = 0; i < m->n_weights; i++)
             if (fn->uniq_elems[i] > x->uniq_elems[i]) x->uniq_elems[i] = fn->uniq_elems[i];
     }
 }
 
+static uint64_t cap_for(uint64_t n) { return (n + n / 4 + CAP_STEP) / CAP_STEP * CAP_STEP; }
+
+static void renew(char **base, uint64_t bytes) {
+    free(*base);
+    if ((*base = arena(bytes))) return;
+    fprintf(stderr, "error: out of memory: %llu bytes for the values of one batch\n", (unsigned long long)bytes);
+    exit(1);
+}
+
 /* Makes room for n values of `elems` floats; what was there is not needed any more. */
 static void room(char **base, uint64_t *cap, uint64_t elems, uint64_t n) {
     if (n <= *cap && *base) return;
-    uint64_t want = n + n / 4;
-    *cap = (want + CAP_STEP) / CAP_STEP * CAP_STEP;
-    free(*base);
-    if (!(*base = arena(*cap * elems * sizeof(float)))) {
-        fprintf(stderr, "error: out of memory: %llu bytes for the values of one batch\n",
-                (unsigned long long)(*cap * elems * sizeof(float)));
-        exit(1);
+    *cap = cap_for(n);
+    renew(base, *cap * elems * sizeof(float));
+}
+
+/* A thread's arena for the positions of the rows that it is at: before its scratch, last axis first. */
+static char **local_arena(const RtExec *x, uint32_t thread, int axis) {
+    return (char **)x->scratch[thread] - 1 - axis;
+}
+
+/* Positions of the row_block rows in a row that have the most: blocks may begin anywhere. */
+static uint64_t most_positions(const uint32_t *offsets, uint64_t rows, uint64_t row_block) {
+    uint64_t most = 0;
+    for (uint64_t lo = 0; lo < rows; lo++) {
+        uint64_t hi = lo + row_block < rows ? lo + row_block : rows;
+        if (offsets[hi] - offsets[lo] > most) most = offsets[hi] - offsets[lo];
+        if (hi == rows) break;
     }
+    return most;
+}
+
+static void local_room(RtExec *x, int axis, uint64_t n) {
+    if (n <= x->local_cap[axis] && *local_arena(x, 0, axis)) return;
+    x->local_cap[axis] = cap_for(n);
+    for (uint32_t t = 0; t < rt_pool_threads(x->pool); t++)
+        renew(local_arena(x, t, axis), x->local_cap[axis] * x->local_elems[axis] * sizeof(float));
+}
+
+/* Of the pointers before a thread's scratch. */
+static uint64_t head_bytes(const RtExec *x) {
+    return ((uint64_t)x->m->n_axes * sizeof(char *) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
 static bool threads_and_scratch(RtExec *x, uint32_t threads, char *err, size_t err_bytes) {
     char reason[RT_SHOWN];
     x->scratch = take(threads, sizeof *x->scratch);
     bool ok = (x->step.fixed = arena(x->fixed_bytes));
-    for (uint32_t i = 0; i < threads; i++) ok &= (x->scratch[i] = arena(x->scratch_bytes)) != NULL;
+    for (uint32_t i = 0; i < threads && ok; i++) {
+        char *head = arena(head_bytes(x) + x->scratch_bytes);
+        if (head) x->scratch[x->n_scratch++] = head + head_bytes(x);
+        ok = head != NULL;
+    }
     if (!ok)
         snprintf(err, err_bytes, "out of memory: %.1f MB for the values of a step",
                  (double)(x->fixed_bytes + threads * x->scratch_bytes) / 1e6);
@@ -67,6 +105,8 @@ RtExec *rt_exec_new(const RtModel *m, RtTables *tables, uint32_t threads, char *
     *x = (RtExec){.m = m, .tables = tables};
     x->opt = take(m->n_weights, sizeof *x->opt);
     x->axis_elems = take(m->n_axes, sizeof *x->axis_elems);
+    x->local_elems = take(m->n_axes, sizeof *x->local_elems);
+    x->local_cap = take(m->n_axes, sizeof *x->local_cap);
     x->uniq_elems = take(m->n_weights, sizeof *x->uniq_elems);
     x->axis_cap = take(m->n_axes, sizeof *x->axis_cap);
     x->uniq_cap = take(m->n_weights, sizeof *x->uniq_cap);
@@ -80,6 +120,7 @@ RtExec *rt_exec_new(const RtModel *m, RtTables *tables, uint32_t threads, char *
     RtStep *s = &x->step;
     s->axis_arena = x->axis_arena;
     s->axis_cap = x->axis_cap;
+    s->local_cap = x->local_cap;
     s->uniq_arena = x->uniq_arena;
     s->uniq_cap = x->uniq_cap;
     s->scratch = x->scratch;
@@ -91,15 +132,19 @@ RtExec *rt_exec_new(const RtModel *m, RtTables *tables, uint32_t threads, char *
 
 void rt_exec_free(RtExec *x) {
     if (!x) return;
-    uint32_t threads = x->pool ? rt_pool_threads(x->pool) : 0;
     rt_pool_free(x->pool);
-    for (uint32_t i = 0; i < threads; i++) free(x->scratch[i]);
+    for (uint32_t t = 0; x->scratch && t < x->n_scratch; t++) {
+        for (int i = 0; i < x->m->n_axes; i++) free(*local_arena(x, t, i));
+        free(x->scratch[t] - head_bytes(x));
+    }
     for (int i = 0; i < x->m->n_axes; i++) free(x->axis_arena[i]);
     for (int i = 0; i < x->m->n_weights; i++) free(x->uniq_arena[i]);
     free(x->scratch);
     free(x->step.fixed);
     free(x->opt);
     free(x->axis_elems);
+    free(x->local_elems);
+    free(x->local_cap);
     free(x->uniq_elems);
     free(x->axis_cap);
     free(x->uniq_cap);
@@ -115,10 +160,12 @@ void rt_exec_batch(RtExec *x, const RtBatch *b) {
     s->offsets = (void *)b->offsets;
     s->inputs = (void *)b->inputs;
     s->tables = b->tables;
-    for (int i = 0; i < x->m->n_axes; i++)
+    for (int i = 0; i < x->m->n_axes; i++) {
+        const uint32_t *offsets = b->offsets[i];
         if (x->axis_elems[i])
-            room(&x->axis_arena[i], &x->axis_cap[i], x->axis_elems[i],
-                 b->offsets[i] ? b->offsets[i][b->rows] : 0);
+            room(&x->axis_arena[i], &x->axis_cap[i], x->axis_elems[i], offsets ? offsets[b->rows] : 0);
+        if (x->local_elems[i]) local_room(x, i, offsets ? most_positions(offsets, b->rows, x->row_block) : 0);
+    }
     for (int i = 0; i < x->m->n_weights; i++)
         if (x->uniq_elems[i]) room(&x->uniq_arena[i], &x->uniq_cap[i], x->uniq_elems[i], b->tables[i].n);
 }
@@ -184,7 +231,9 @@ const void *rt_exec_output(const RtExec *x, int function, int output) {
 
 uint64_t rt_exec_bytes(const RtExec *x) {
     uint64_t sum = x->fixed_bytes + rt_pool_threads(x->pool) * x->scratch_bytes;
-    for (int i = 0; i < x->m->n_axes; i++) sum += 4 * x->axis_cap[i] * x->axis_elems[i];
+    for (int i = 0; i < x->m->n_axes; i++)
+        sum += 4 * (x->axis_cap[i] * x->axis_elems[i] +
+                    rt_pool_threads(x->pool) * x->local_cap[i] * x->local_elems[i]);
     for (int i = 0; i < x->m->n_weights; i++) sum += 4 * x->uniq_cap[i] * x->uniq_elems[i];
     return sum;
 }

@@ -26,9 +26,10 @@ typedef struct RtExec {
     RtCheck check;
     double run_seconds; /* in generated code, in all */
     uint64_t fixed_bytes, scratch_bytes;
-    uint64_t *axis_elems, *uniq_elems; /* largest of the functions */
-    uint64_t *axis_cap, *uniq_cap;
+    uint64_t row_block, *axis_elems, *local_elems, *uniq_elems; /* largest of the functions */
+    uint64_t *axis_cap, *local_cap, *uniq_cap;
     char **axis_arena, **uniq_arena, **scratch;
+    uint32_t n_scratch;
 } RtExec;
 
 /* tables are the caller's and must outlive it. NULL on error, with one line in err. */

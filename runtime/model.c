@@ -395,6 +395,8 @@ static void parse_functions(Parse *p) {
         snprintf(j->where, sizeof j->where, "functions.%s", fn_names[i]);
         f->fixed_bytes = rt_json_int(j, o, "fixed_bytes", 0, INT64_MAX >> 8);
         f->scratch_bytes = rt_json_int(j, o, "scratch_bytes", 0, INT64_MAX >> 8);
+        f->row_block = rt_json_int(j, o, "row_block", 1, INT64_MAX >> 8);
+        f->local_elems = rt_json_u64s(j, o, "local_elems", p->m->n_axes);
         f->axis_elems = rt_json_u64s(j, o, "axis_elems", p->m->n_axes);
         f->uniq_elems = rt_json_u64s(j, o, "uniq_elems", p->m->n_weights);
         f->flops = rt_json_num(j, o, "flops");

@@ -85,9 +85,9 @@ static inline char *description(const Describe *d) {
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < counts[k]; i++) strcat(elems[k], i ? ",0" : "0");
     snprintf(fn, sizeof fn,
-             "{'fixed_bytes':0,'scratch_bytes':0,'axis_elems':[%s],'uniq_elems':[%s],'flops':0,'nodes':[],'"
+             "{'fixed_bytes':0,'scratch_bytes':0,'row_block':64,'local_elems':[%s],'axis_elems':[%s],'uniq_elems':[%s],'flops':0,'nodes':[],'"
              "outputs':[]}",
-             elems[0], elems[1]);
+             elems[0], elems[0], elems[1]);
     size_t n = 1 << 16;
     char *s = malloc(n);
     assert_non_null(s);

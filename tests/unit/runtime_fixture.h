@@ -54,7 +54,7 @@ static const char fix_format[] =
     "\"init\":0.1,\"rate\":0,\"every\":0,\"beta1\":0,\"beta2\":0,\"eps\":0,\"rho\":0,\"l1\":0,\"l2_ftrl\":0,\"exact\":false}],"
     "\"functions\":{"
 #define FIX_FN(outputs)                                                                                       \
-    "{\"fixed_bytes\":1024,\"scratch_bytes\":64,\"axis_elems\":[],\"uniq_elems\":[0,4,0],\"flops\":10,"        \
+    "{\"fixed_bytes\":1024,\"scratch_bytes\":64,\"row_block\":64,\"local_elems\":[],\"axis_elems\":[],\"uniq_elems\":[0,4,0],\"flops\":10,"        \
     "\"nodes\":[{\"id\":3,\"op\":\"fetch\",\"name\":\"users\",\"at\":\"logit.ctr:8:9\",\"type\":\"f32[@users,2]\"},"  \
     "{\"id\":5,\"op\":\"mul\",\"name\":\"deep\",\"at\":\"logit.ctr:9:11\",\"type\":\"f32[1]\"},"                \
     "{\"id\":7,\"op\":\"sigmoid\",\"name\":\"ctr\",\"at\":\"logit.ctr:12:15\",\"type\":\"f32[1]\"}],\"outputs\":[" outputs "]}"

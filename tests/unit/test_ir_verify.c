@@ -116,6 +116,15 @@ static void overlapping_at_larger_batch(IrProgram *p) { p->batch = 17; }
 static void uniq_beyond(IrProgram *p) { train(p, 2)->plan.offset = 1; }
 static void uniq_unplanned(IrProgram *p) { ir_func(p, "train")->uniq_elems = NULL; }
 static void wrong_region(IrProgram *p) { train(p, 3)->plan.region = REGION_AXIS; }
+static void local_of_the_step(IrProgram *p) { train(p, 4)->plan.region = REGION_LOCAL; }
+static void local_read_later(IrProgram *p) {
+    train(p, 3)->plan.region = REGION_LOCAL, train(p, 3)->plan.offset = 0;
+    ir_func(p, "train")->local_bytes = 4096;
+}
+static void local_beyond(IrProgram *p) {
+    local_read_later(p);
+    ir_func(p, "train")->local_bytes = 64;
+}
 static void place_of_id(IrProgram *p) { train(p, 1)->plan.region = REGION_FIXED; }
 
 static const struct {
@@ -184,6 +193,9 @@ static const struct {
     {uniq_beyond, "%2 fetch in func 'train': expected a place within 4 elements, found 1 to 5"},
     {uniq_unplanned, "%2 fetch in func 'train': expected a place within 0 elements, found 0 to 4"},
     {wrong_region, "%3 embed in func 'train': doesn't belong into the region 'axis'"},
+    {local_of_the_step, "%4 sum_rows in func 'train': doesn't belong into the region 'local'"},
+    {local_read_later, "%3 embed in func 'train': expected a place for the whole step, as %4 reads it in phase 2"},
+    {local_beyond, "%3 embed in func 'train': expected a place within 64 bytes, found 0 to 128"},
     {place_of_id, "%1 hash in func 'train': doesn't belong into the region 'fixed'"},
 };
 
