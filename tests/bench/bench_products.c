@@ -8,6 +8,7 @@
  * all of them alike; time is this thread's CPU time; a figure is the median over rounds. The first line is
  * what the core gives for multiply-adds in registers, measured in the same rounds. */
 #include <dnnl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,11 +163,11 @@ int main(int argc, char **argv) {
            median(top, rounds), (long)rows, rounds);
     printf("| x W | models | tile | dx | dW | library | dx | dW |\n|---|---|---|---|---|---|---|---|\n");
     for (int i = 0; i < LAYERS; i++) {
-        if (model && !strstr(layers[i].models, model)) continue;
-        printf("| %ld × %ld | %s |", (long)layers[i].k, (long)layers[i].n, layers[i].models);
-        for (int w = 0; w < WORKS; w++)
+        bool shown = !model || strstr(layers[i].models, model);
+        if (shown) printf("| %ld × %ld | %s |", (long)layers[i].k, (long)layers[i].n, layers[i].models);
+        for (int w = 0; w < WORKS && shown; w++)
             printf(" %.0f |", median(figure + (1 + i * WORKS + w) * rounds, rounds));
-        printf("\n");
+        if (shown) printf("\n");
         free(c[i].x), free(c[i].dx), free(c[i].w), free(c[i].dw), free(c[i].y), free(c[i].scratch);
         free(c[i].packed), free(c[i].packed_back);
     }
