@@ -21,6 +21,7 @@ int64_t emit_tiles(Emit *e, const IrNode *n) {
     case OP_BNSTATS:
     case OP_BNGSUMS: return emit_column_tiles(ir_type_width(*x));
     case OP_UPDATE: return emit_update_tiles(ir_type_size(*x));
+    case OP_PACK: return emit_pack_tiles(&e->target, n);
     case OP_DENSEGRAD: return emit_dense_grad_tiles(&e->p->weights[ir_attr_i(n, "w")]);
     default: return 1;
     }
@@ -258,7 +259,7 @@ static Val check_function(Emit *e) {
 
 /* Of rows lo to hi-1. */
 static void check(Emit *e, const Driver *d, const IrNode *n, Val lo, Val hi) {
-    if (n->type.elem != TY_F32 ||
+    if (n->type.elem != TY_F32 || n->op == OP_PACK || /* holds what its operand holds */
         (n->type.rank == 3 && ir_ops[n->op].cls == CLASS_NORM && n->type.live == LIVE_STEP))
         return; /* the latter grow by blocks, and what they hold goes into values that are looked at */
     Val f = check_function(e);

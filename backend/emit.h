@@ -80,6 +80,7 @@ Val emit_load_vec(Emit *e, Val p, int w);
 void emit_store(Emit *e, Val v, Val p);
 enum { CACHE_LINE = 16 }; /* floats */
 void emit_prefetch(Emit *e, Val p, bool to_write);
+void emit_prefetch_far(Emit *e, Val p); /* into the second-level cache */
 Val emit_load(Emit *e, LLVMTypeRef t, Val p);
 Val emit_load_elem(Emit *e, LLVMTypeRef t, Val base, Val index); /* base[index] of type t */
 Val emit_var(Emit *e, LLVMTypeRef t);                            /* a local variable; becomes a register */
@@ -236,6 +237,25 @@ bool emit_is_ew(const IrNode *n);
 /* Strides of a value of type t along the dimensions of a result of type `to`; dimension 0 counts units. */
 void emit_strides(IrType t, IrType to, int64_t *out);
 
+/* ---- emit_pack.c: the right side of a product in panels ---- */
+typedef struct {
+    int64_t count[4]; /* panels of that many vectors; the widest come first */
+} EmitPanels;
+EmitPanels emit_panels(int W, int64_t n);
+/* Calls body for all panels of n columns: the first column, vectors, and columns that exist. */
+typedef void (*EmitPanelBody)(Emit *e, Val col, int vectors, int cols, void *user);
+void emit_each_panel(Emit *e, int64_t n, EmitPanelBody body, void *user);
+int64_t emit_packed_floats(int W, int64_t terms, int64_t n);
+typedef struct {
+    Val b; /* element (l, j) at b[l * b_row + j * b_col]; one of the two is 1 */
+    int64_t b_row, b_col;
+    Val to;
+    int64_t n; /* columns */
+    Val terms;
+} EmitPack;
+void emit_pack(Emit *e, const EmitPack *p);
+int64_t emit_pack_tiles(const PassTarget *t, const IrNode *n);
+
 /* ---- emit_tile.c: products ---- */
 /* What is done to the finished elements before they are stored: f(value, row, first column, lanes). Tiles are
  * shared by products with equal keys, so f finds its operands at the addresses that the array `places` holds.
@@ -252,8 +272,10 @@ typedef struct {
     int64_t a_row, a_col;
     Val b; /* element (l, j) at b[l * b_row + j * b_col] */
     int64_t b_row, b_col;
-    Val c; /* element (i, j) at c[i * c_row + j] */
+    bool packed; /* b is in panels already */
+    Val c;       /* element (i, j) at c[i * c_row + j] */
     int64_t c_row;
+    int packs_a; /* 0; else A comes in packed strips of that many rows, as tiles use them */
     bool accumulate;
     Val row_base;                 /* NULL, or what the epilogue's row numbers begin with */
     const EmitEpilogue *epilogue; /* NULL: none */
@@ -282,6 +304,7 @@ typedef struct {
     int64_t m, n, k, many; /* for x^T g: k x n is the result, m the rows of a unit */
     bool ta, tb;
     bool merged; /* y is shared and x not swapped: all rows of all units are one product */
+    bool packed; /* y is packed for tiles */
     bool grad;   /* x^T g */
 } EmitProduct;
 EmitProduct emit_product(const IrNode *fused, const IrNode *product);

@@ -23,6 +23,7 @@ typedef struct {
     int64_t u, padded; /* units; in whole vectors */
     int64_t gates;     /* floats of a row of two gates: whole vectors from either gate's first unit on */
     bool scored;
+    int64_t weights_g, weights_c;                                           /* floats of the packed weights */
     int64_t order, packed_g, packed_c, state, product, gate, factor, zeros; /* places in scratch */
     int64_t floats;                                                         /* of scratch */
 } Layout;
@@ -36,9 +37,10 @@ static Layout layout_of(int W, const IrNode *n) {
     l.padded = emit_rec_padded(W, l.u);
     l.gates = emit_rec_padded(W, l.u + l.padded);
     l.order = emit_rec_take(&s, emit_rec_order_floats());
-    l.packed_g = emit_rec_take(&s, forward ? emit_rec_packed_floats(W, l.u, 2 * l.u)
-                                           : emit_rec_packed_floats(W, 2 * l.u, l.u));
-    l.packed_c = emit_rec_take(&s, emit_rec_packed_floats(W, l.u, l.u));
+    l.weights_g = forward ? emit_packed_floats(W, l.u, 2 * l.u) : emit_packed_floats(W, 2 * l.u, l.u);
+    l.weights_c = emit_packed_floats(W, l.u, l.u);
+    l.packed_g = emit_rec_take(&s, n->in[1]->op == OP_PACK ? 0 : l.weights_g);
+    l.packed_c = emit_rec_take(&s, n->in[2]->op == OP_PACK ? 0 : l.weights_c);
     l.state = emit_rec_take(&s, REC_GROUP * l.padded);
     l.product = emit_rec_take(&s, REC_GROUP * l.padded);
     l.gate = emit_rec_take(&s, REC_GROUP * l.gates);
@@ -54,7 +56,7 @@ int64_t emit_gru_scratch(const PassTarget *t, const IrNode *n) {
 
 const char *emit_gru_why(const PassTarget *t, const IrNode *n, Arena *a) {
     Layout l = layout_of(t->vector_floats, n);
-    int64_t weights = 4 * (l.state - l.packed_g);
+    int64_t weights = 4 * (l.weights_g + l.weights_c);
     return arena_printf(a, "rows by length, %d at a time; %.1f KiB of packed weights", REC_GROUP,
                         (double)weights / 1024);
 }
@@ -67,6 +69,17 @@ typedef struct {
     RecOrder order;
     Val group, live, t, first_step; /* of the step that runs; first_step: whether t is 0 */
 } Gru;
+
+/* Weight i in panels; if it doesn't come so, they are made in scratch. */
+static Val packed(Emit *e, const IrNode *n, int i, bool forward, int64_t place) {
+    Val w = emit_base(e, n->in[i]), to = emit_at_const(e, e->scratch, place);
+    IrType t = n->in[i]->type;
+    if (n->in[i]->op == OP_PACK) return w;
+    int64_t width = ir_type_width(t);
+    emit_pack(e, &(EmitPack){w, forward ? width : 1, forward ? 1 : width, to, t.dim[forward],
+                             emit_i64(e, t.dim[!forward])});
+    return to;
+}
 
 static Gru gru_of(Emit *e, const IrNode *n) {
     Gru g = {.l = layout_of(e->W, n)};
@@ -83,20 +96,12 @@ static Gru gru_of(Emit *e, const IrNode *n) {
                           .a_row = forward ? l->padded : l->gates,
                           .c_row = forward ? l->gates : l->padded,
                           .add = !forward,
-                          .b = emit_base(e, n->in[1]),
-                          .b_row = forward ? 2 * l->u : 1,
-                          .b_col = forward ? 1 : 2 * l->u,
-                          .packed = emit_at_const(e, e->scratch, l->packed_g)};
+                          .packed = packed(e, n, 1, forward, l->packed_g)};
     g.by_c = (RecProduct){.terms = l->u,
                           .n = l->u,
                           .a_row = l->padded,
                           .c_row = l->padded,
-                          .b = emit_base(e, n->in[2]),
-                          .b_row = forward ? l->u : 1,
-                          .b_col = forward ? 1 : l->u,
-                          .packed = emit_at_const(e, e->scratch, l->packed_c)};
-    emit_rec_pack(e, &g.by_g);
-    emit_rec_pack(e, &g.by_c);
+                          .packed = packed(e, n, 2, forward, l->packed_c)};
     emit_fill(e, g.zeros, emit_i64(e, 0), emit_i64(e, l->padded), 0);
     return g;
 }

@@ -18,16 +18,16 @@ const IrNode *emit_product_of(const IrNode *n) {
     return NULL;
 }
 
-static IrType operand_type(const IrNode *fused, const IrNode *n, int i) {
+static const IrNode *operand(const IrNode *fused, const IrNode *n, int i) {
     const IrNode *x = n->in[i];
-    return x->op == OP_ARG && fused->op == OP_FUSED ? fused->in[ir_attr_i(x, "index")]->type : x->type;
+    return x->op == OP_ARG && fused->op == OP_FUSED ? fused->in[ir_attr_i(x, "index")] : x;
 }
 
 static int64_t rows_of(IrType t) { return t.rank > 1 ? t.dim[t.rank - 2] : 1; }
 static bool coarse(IrType t) { return t.live == LIVE_ALWAYS || t.live == LIVE_STEP; }
 
 EmitProduct emit_product(const IrNode *fused, const IrNode *n) {
-    EmitProduct p = {.node = n, .x = operand_type(fused, n, 0), .y = operand_type(fused, n, 1), .many = 1};
+    EmitProduct p = {.node = n, .x = operand(fused, n, 0)->type, .y = operand(fused, n, 1)->type, .many = 1};
     p.grad = n->op == OP_MATMULGRADW;
     if (p.grad) {
         p.k = ir_type_width(p.x), p.n = ir_type_width(p.y);
@@ -38,6 +38,7 @@ EmitProduct emit_product(const IrNode *fused, const IrNode *n) {
     p.m = p.ta ? ir_type_width(p.x) : rows_of(p.x);
     p.k = p.ta ? rows_of(p.x) : ir_type_width(p.x);
     p.n = p.tb ? rows_of(p.y) : ir_type_width(p.y);
+    p.packed = operand(fused, n, 1)->op == OP_PACK;
     bool shared = coarse(p.y) && p.y.rank == 2;
     p.merged = shared && !p.ta;
     int64_t result = ir_type_size(n->type);
@@ -53,6 +54,7 @@ static bool same_units(IrType a, IrType b) {
 EmitChoice emit_choice(const PassTarget *t, const IrNode *n) {
     EmitProduct p = emit_product(n, emit_product_of(n));
     (void)t;
+    if (p.packed) return PRODUCT_TILE;
     if (p.grad && !same_units(p.x, p.y)) return PRODUCT_PLAIN;
     if (p.n <= NARROW && (p.grad || p.merged)) return PRODUCT_NARROW;
     if (n->plan.kernel == KERNEL_LIBRARY && (p.grad || (p.merged && !coarse(p.x)))) return PRODUCT_LIBRARY;
@@ -86,7 +88,8 @@ int64_t emit_product_tiles(const PassTarget *t, const IrNode *n) {
 int64_t emit_product_scratch(const PassTarget *t, const IrNode *n) {
     EmitProduct p = emit_product(n, emit_product_of(n));
     switch (emit_choice(t, n)) {
-    case PRODUCT_TILE: return p.grad ? emit_grad_w_scratch(t, p.k, p.n) : emit_gemm_scratch(t, p.n, p.k);
+    case PRODUCT_TILE:
+        return p.grad ? emit_grad_w_scratch(t, p.k, p.n) : p.packed ? 0 : emit_gemm_scratch(t, p.n, p.k);
     case PRODUCT_NARROW: return p.grad ? 0 : emit_narrow_scratch(p.n, p.k);
     default: return 0;
     }
@@ -324,7 +327,7 @@ static void batched(Emit *e, const Job *j, const EmitGemm *g) {
 static void matmul(Emit *e, Job *j) {
     const EmitProduct *p = &j->p;
     int64_t ldx = ir_type_width(p->x), ldy = ir_type_width(p->y);
-    EmitGemm g = {.n = p->n, .k = p->k, .c_row = p->n, .c = emit_base(e, j->place)};
+    EmitGemm g = {.n = p->n, .k = p->k, .packed = p->packed, .c_row = p->n, .c = emit_base(e, j->place)};
     g.a = emit_base(e, p->node->in[0]), g.b = emit_base(e, p->node->in[1]);
     g.a_row = p->ta ? 1 : ldx, g.a_col = p->ta ? ldx : 1;
     g.b_row = p->tb ? 1 : ldy, g.b_col = p->tb ? ldy : 1;

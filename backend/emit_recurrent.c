@@ -146,35 +146,15 @@ void emit_rec_store(Emit *e, Val v, Val p, int lanes) { /* a masked store is slo
 }
 
 /* ---- products ----
- * Panels of three vectors of columns by four rows (of eight with 32 registers), what is left by panels of
- * two: so all sums of a tile fit the registers and there are enough of them to hide the latency, and unlike
- * with one width for all, 36 or 72 columns leave no panel half empty. */
+ * By the panels of emit_pack.c: three vectors of columns by four rows, two by six (by eight and twelve with
+ * 32 registers), so all sums of a tile fit the registers and there are enough of them to hide the latency. */
 
 static int sums_of(const Emit *e) { return e->target.vector_regs >= 32 ? 24 : 12; } /* of a tile */
-
-typedef struct {
-    int64_t count[4]; /* panels of that many vectors; the widest come first */
-} Panels;
-
-static Panels panels_of(int W, int64_t n) {
-    int64_t vectors = (n + W - 1) / W, rest = vectors % 3;
-    Panels p = {{0}};
-    p.count[3] = vectors / 3;
-    if (rest == 1 && p.count[3]) { /* 3 + 1 is better 2 + 2 */
-        p.count[3]--;
-        p.count[2] = 2;
-    } else {
-        p.count[rest] = rest > 0;
-    }
-    return p;
-}
-
-int64_t emit_rec_packed_floats(int W, int64_t terms, int64_t n) { return terms * emit_rec_padded(W, n); }
 
 /* Calls body in a loop over all panels: its first column, and its width in vectors. */
 typedef void (*PanelBody)(Emit *e, const RecProduct *p, Val col, int vectors, void *user);
 static void each_panel(Emit *e, const RecProduct *p, PanelBody body, void *user) {
-    Panels panels = panels_of(e->W, p->n);
+    EmitPanels panels = emit_panels(e->W, p->n);
     int64_t from = 0;
     for (int v = 3; v > 0; v--) {
         int64_t to = from + panels.count[v] * v * e->W;
@@ -185,23 +165,6 @@ static void each_panel(Emit *e, const RecProduct *p, PanelBody body, void *user)
         from = to;
     }
 }
-
-static void pack_panel(Emit *e, const RecProduct *p, Val col, int vectors, void *user) {
-    (void)user;
-    int64_t width = (int64_t)vectors * e->W;
-    Val last = emit_i64(e, p->n - 1), to = emit_at(e, p->packed, emit_scale(e, col, p->terms));
-    EmitLoop l = emit_for(e, emit_i64(e, 0), emit_i64(e, p->terms), 1);
-    EmitLoop j = emit_for(e, emit_i64(e, 0), emit_i64(e, width), 1);
-    Val at = emit_add(e, col, j.i), inside = emit_icmp(e, LLVMIntSLE, at, last);
-    at = emit_scale(e, emit_select(e, inside, at, last), p->b_col);
-    Val x = emit_load_vec(e, emit_at(e, emit_at(e, p->b, emit_scale(e, l.i, p->b_row)), at), 1);
-    emit_store(e, emit_select(e, inside, x, emit_const(e, 1, 0)),
-               emit_at(e, to, emit_add(e, emit_scale(e, l.i, width), j.i)));
-    emit_end(e, &j);
-    emit_end(e, &l);
-}
-
-void emit_rec_pack(Emit *e, const RecProduct *p) { each_panel(e, p, pack_panel, NULL); }
 
 enum { MAX_SUMS = 24 };
 typedef struct {

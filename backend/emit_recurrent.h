@@ -37,12 +37,8 @@ typedef struct {
     int64_t a_row;    /* floats from row to row of A, */
     int64_t c_row;    /* and of C, whose rows take n rounded up to whole vectors */
     bool add;         /* C is what the sums begin with, else zeros */
-    Val b;            /* element (l, j) at b[l * b_row + j * b_col] */
-    int64_t b_row, b_col;
-    Val packed; /* B as the tiles read it */
+    Val packed;       /* B in panels */
 } RecProduct;
-int64_t emit_rec_packed_floats(int W, int64_t terms, int64_t n);
-void emit_rec_pack(Emit *e, const RecProduct *p);
 /* The first `rows` rows, rounded up: A and C must have REC_GROUP of them. */
 void emit_rec_product(Emit *e, const RecProduct *p, Val a, Val c, Val rows);
 

@@ -1,14 +1,15 @@
-/* Products by register tiles. C = A B is cut into tiles of MR rows by NV vectors of columns, whose sums stay
- * in registers over a block of at most KC terms; a panel of B, KC terms of NV vectors, is packed once into
- * scratch and stays in the first-level cache while all row tiles pass by it.
+/* Products by register tiles. C = A B is cut into tiles of a few rows by NV vectors of columns, whose sums
+ * stay in registers over a block of at most KC terms. B is packed in panels of NV vectors (emit_pack.c).
  *
- *     for a block of KC terms, for a group of panels that fit half the second-level cache
- *         pack the group
- *         for MC rows that fit a quarter of it, for each panel, for each tile of MR rows: the tile
+ *     for MC rows that fit the second-level cache, for each panel, for each KC terms, which fit the
+ * first-level cache: for each tile of these rows: the tile
+ *
+ * so that a tile's B comes from the first-level cache, its A from the second, C stays there between blocks of
+ * terms, and B is read once for MC rows, the next part of it being fetched meanwhile.
  *
  * Every element's sum runs over its terms in order, by fused multiply-adds, whichever tile it is in: a tile
- * with fewer rows than MR computes its last row several times, one with fewer columns is padded with zeros.
- * So results don't depend on how rows are handed to threads.
+ * with fewer rows than its size computes its last row several times, one with fewer columns is padded with
+ * zeros. So results don't depend on how rows are handed to threads.
  *
  * A is read in place, by rows of constant stride; for weight gradients (x^T g) strips of x are packed too. */
 #include <string.h>
@@ -16,36 +17,32 @@
 
 /* ---- sizes, from the target's registers and caches ---- */
 
-typedef struct {
-    int W, MR, NR;
-    int64_t kc, panels, mc; /* terms a block, panels a group, rows a block */
-} Shape;
-
 static int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t at_least(int64_t a, int64_t least) { return a < least ? least : a; }
 static int64_t at_most(int64_t a, int64_t most) { return a > most ? most : a; }
 
-/* Panels that fit half the second-level cache. */
-static int64_t group_of(const PassTarget *t, int64_t n, int64_t kc, int NR) {
-    return at_most(at_least(t->l2_bytes / 2 / (4 * kc * NR), 1), div_up(n, NR));
+/* Rows of a tile of so many vectors: the sums, a row of B and an element of A fit the vector registers. */
+static int rows_of_tile(const PassTarget *t, int vectors) {
+    if (t->vector_regs >= 32) return 8;
+    return vectors == 3 ? 4 : vectors == 2 ? 6 : 8;
 }
 
-static Shape shape_of(const PassTarget *t, int64_t n, int64_t k) {
-    /* MR * NV sums, NV vectors of B and one of A fit the vector registers, and a pointer for each row of A
-     * the general ones: 6 x 2 of 16, 8 x 3 of 32 */
-    bool many = t->vector_regs >= 32;
-    Shape s = {.W = t->vector_floats, .MR = many ? 8 : 6, .NR = (many ? 3 : 2) * t->vector_floats};
-    int64_t most = at_least(t->l1_bytes / (4 * s.NR), 64);
-    int64_t blocks = div_up(k, most);
-    s.kc = at_most(k, div_up(div_up(k, blocks), 8) * 8);
-    s.panels = group_of(t, n, s.kc, s.NR);
-    s.mc = at_least(t->l2_bytes / 4 / (4 * s.kc) / s.MR, 1) * s.MR;
-    return s;
+/* Terms a block: three quarters of the first-level cache hold a panel's, the rest is A's and C's. */
+static int64_t most_terms(const PassTarget *t) {
+    return at_least(t->l1_bytes * 3 / 4 / (4 * 3 * t->vector_floats) / 8, 8) * 8;
+}
+static int64_t terms_of(const PassTarget *t, int64_t k) {
+    int64_t blocks = at_least(div_up(k, most_terms(t)), 1);
+    return at_least(at_most(k, div_up(div_up(k, blocks), 8) * 8), 1);
+}
+
+enum { ROW_UNIT = 24 }; /* a multiple of every tile's rows */
+static int64_t rows_of_block(const PassTarget *t, int64_t k) {
+    return at_least(t->l2_bytes * 5 / 8 / (4 * at_least(k, 1)) / ROW_UNIT, 1) * ROW_UNIT;
 }
 
 int64_t emit_gemm_scratch(const PassTarget *t, int64_t n, int64_t k) {
-    Shape s = shape_of(t, n, k);
-    return 4 * s.kc * s.panels * s.NR;
+    return 4 * emit_packed_floats(t->vector_floats, k, n);
 }
 
 /* ---- the tile ---- */
@@ -55,9 +52,10 @@ enum { MAX_MR = 8, MAX_NV = 3 };
 
 typedef struct {
     const EmitGemm *g;
-    const Shape *s;
-    int cols; /* of this tile: NR, or what is left in the last panel */
-    Val c, c_row, row0, col0, places;
+    int W, MR, width; /* floats of a vector, rows of a tile, columns of the panel with its padding */
+    int cols;         /* of this tile: width, or fewer in the last panel */
+    Val a_row, c_row, terms, flags, places;
+    Val c, row0, col0; /* of this tile */
     Val row[MAX_MR];
     Val sum[MAX_MR][MAX_NV]; /* variables */
 } Tile;
@@ -76,7 +74,7 @@ static void store_piece(Emit *e, int first, int w, void *user) {
     TileRow *p = user;
     Tile *t = p->t;
     Val v = emit_take(e, emit_get(e, t->sum[p->r][p->v]), first, w);
-    int col = p->v * t->s->W + first;
+    int col = p->v * t->W + first;
     const EmitEpilogue *end = t->g->epilogue;
     v = end->f(e, v, emit_add(e, t->row0, t->row[p->r]), emit_add(e, t->col0, emit_i64(e, col)), w, t->places,
                end->user);
@@ -86,12 +84,12 @@ static void store_piece(Emit *e, int first, int w, void *user) {
 static void store_raw_piece(Emit *e, int first, int w, void *user) {
     TileRow *p = user;
     Val v = emit_take(e, emit_get(e, p->t->sum[p->r][p->v]), first, w);
-    emit_store(e, v, element(e, p->t, p->r, p->v * p->t->s->W + first));
+    emit_store(e, v, element(e, p->t, p->r, p->v * p->t->W + first));
 }
 
 static void load_piece(Emit *e, int first, int w, void *user) {
     TileRow *p = user;
-    int W = p->t->s->W;
+    int W = p->t->W;
     Val v = emit_load_vec(e, element(e, p->t, p->r, p->v * W + first), w), var = p->t->sum[p->r][p->v];
     if (w == W) {
         emit_set(e, var, v);
@@ -104,17 +102,17 @@ static void load_piece(Emit *e, int first, int w, void *user) {
 }
 
 static void each_piece(Emit *e, Tile *t, EmitPiece piece) {
-    for (int r = 0; r < t->s->MR; r++)
-        for (int v = 0; v * t->s->W < t->cols; v++) {
+    for (int r = 0; r < t->MR; r++)
+        for (int v = 0; v * t->W < t->cols; v++) {
             TileRow p = {t, r, v};
-            emit_pieces(e, (int)at_most(t->cols - v * t->s->W, t->s->W), piece, &p);
+            emit_pieces(e, (int)at_most(t->cols - v * t->W, t->W), piece, &p);
         }
 }
 
 /* Rows of C are a row's length apart, so nothing but this brings them into the first-level cache while the
  * sums are made: to be added to, or written. */
 static void prefetch_rows(Emit *e, Tile *t) {
-    for (int r = 0; r < t->s->MR; r++) {
+    for (int r = 0; r < t->MR; r++) {
         for (int col = 0; col < t->cols; col += CACHE_LINE) emit_prefetch(e, element(e, t, r, col), true);
         emit_prefetch(e, element(e, t, r, t->cols - 1), true);
     }
@@ -122,251 +120,151 @@ static void prefetch_rows(Emit *e, Tile *t) {
 
 /* One term: a column of A times a row of the panel. */
 static void term(Emit *e, Tile *t, Val *a, Val b, Val l) {
-    int W = t->s->W, vectors = (t->cols + W - 1) / W;
-    Val panel = emit_at(e, b, emit_scale(e, l, t->s->NR)), rhs[MAX_NV], at = emit_scale(e, l, t->g->a_col);
+    int W = t->W, vectors = t->width / W;
+    Val panel = emit_at(e, b, emit_scale(e, l, t->width)), rhs[MAX_NV], at = emit_scale(e, l, t->g->a_col);
     for (int v = 0; v < vectors; v++) {
         rhs[v] = emit_load_vec(e, emit_at_const(e, panel, v * W), W);
         LLVMSetAlignment(rhs[v], 32);
     }
-    for (int r = 0; r < t->s->MR; r++) {
+    for (int r = 0; r < t->MR; r++) {
         Val lhs = emit_splat(e, emit_load_vec(e, emit_at(e, a[r], at), 1), W);
         for (int v = 0; v < vectors; v++)
             emit_set(e, t->sum[r][v], emit_fma(e, lhs, rhs[v], emit_get(e, t->sum[r][v])));
     }
 }
 
-/* void tile(step, a, b, c, a_row, c_row, terms, rows, row0, col0, flags, places): `rows` (1..MR) rows of A
- * from `a`, the panel b, to c; row0 and col0 say where in the result that is. Shared by all products whose
- * columns of A are as far apart and whose epilogue is the same. */
-enum { TILE_ARGS = 12 };
-static Val make_tile(Emit *e, const EmitGemm *g, const Shape *s, int cols) {
+/* The sums over the block's terms. While they are made, as much of what `ahead` points to is fetched into the
+ * second-level cache as they read of A; NULL: nothing. */
+static void sums(Emit *e, Tile *t, Val *a, Val b, Val ahead) {
     enum { UNROLL = 4 };
-    LLVMTypeRef args[TILE_ARGS];
-    for (int i = 0; i < TILE_ARGS; i++) args[i] = i < 4 || i == 11 ? e->ptr : e->i64;
-    const char *key = g->epilogue ? g->epilogue->key : "";
-    EmitFn outer;
-    Val f, p[TILE_ARGS], lhs[MAX_MR];
-    if (!emit_shared_open(e, arena_printf(e->arena, "tile_%d_%lld%s", cols, (long long)g->a_col, key), args,
-                          TILE_ARGS, &f, &outer))
-        return f;
-    for (unsigned i = 0; i < TILE_ARGS; i++) p[i] = LLVMGetParam(f, i);
-    Val a = p[1], b = p[2], terms = p[6], rows = p[7], flags = p[10];
-    Tile t = {
-        .g = g, .s = s, .cols = cols, .c = p[3], .c_row = p[5], .row0 = p[8], .col0 = p[9], .places = p[11]};
-    Val last_row = emit_sub(e, rows, emit_i64(e, 1));
-    for (int r = 0; r < s->MR; r++) {
-        t.row[r] = emit_min_i64(e, emit_i64(e, r), last_row);
-        lhs[r] = emit_at(e, a, emit_mul(e, t.row[r], p[4]));
-        for (int v = 0; v * s->W < cols; v++) {
-            t.sum[r][v] = emit_var(e, emit_vec(e, s->W));
-            emit_set(e, t.sum[r][v], emit_const(e, s->W, 0));
-        }
-    }
-    prefetch_rows(e, &t);
-    Val started = emit_icmp(e, LLVMIntEQ, LLVMBuildAnd(e->b, flags, emit_i64(e, FIRST), ""), emit_i64(e, 0));
-    EmitIf resume = emit_if(e, started);
-    each_piece(e, &t, load_piece);
-    emit_fi(e, &resume);
-    Val whole = LLVMBuildAnd(e->b, terms, emit_i64(e, -UNROLL), "");
+    Val whole = LLVMBuildAnd(e->b, t->terms, emit_i64(e, -UNROLL), "");
     EmitLoop l = emit_for(e, emit_i64(e, 0), whole, UNROLL);
-    for (int u = 0; u < UNROLL; u++) term(e, &t, lhs, b, emit_add(e, l.i, emit_i64(e, u)));
+    if (ahead) emit_prefetch_far(e, emit_at(e, ahead, emit_scale(e, l.i, CACHE_LINE / UNROLL)));
+    for (int u = 0; u < UNROLL; u++) term(e, t, a, b, emit_add(e, l.i, emit_i64(e, u)));
     emit_end(e, &l);
-    EmitLoop rest = emit_for(e, whole, terms, 1);
-    term(e, &t, lhs, b, rest.i);
+    EmitLoop rest = emit_for(e, whole, t->terms, 1);
+    term(e, t, a, b, rest.i);
     emit_end(e, &rest);
-    if (g->epilogue) {
-        Val unfinished =
-            emit_icmp(e, LLVMIntEQ, LLVMBuildAnd(e->b, flags, emit_i64(e, LAST), ""), emit_i64(e, 0));
-        EmitIf end = emit_if(e, unfinished);
-        each_piece(e, &t, store_raw_piece);
-        emit_else(e, &end);
-        each_piece(e, &t, store_piece);
-        emit_fi(e, &end);
-    } else {
-        each_piece(e, &t, store_raw_piece);
+}
+
+static void finish_tile(Emit *e, Tile *t) {
+    if (!t->g->epilogue) {
+        each_piece(e, t, store_raw_piece);
+        return;
     }
+    Val last = LLVMBuildAnd(e->b, t->flags, emit_i64(e, LAST), "");
+    EmitIf end = emit_if(e, emit_icmp(e, LLVMIntEQ, last, emit_i64(e, 0)));
+    each_piece(e, t, store_raw_piece);
+    emit_else(e, &end);
+    each_piece(e, t, store_piece);
+    emit_fi(e, &end);
+}
+
+/* Rows i..i+MR-1 of `rows`, the last one several times if there are fewer. */
+static void tile(Emit *e, Tile *t, Val a, Val b, Val rows, Val i, Val ahead) {
+    Val left = emit_sub(e, emit_sub(e, rows, i), emit_i64(e, 1)), lhs[MAX_MR];
+    for (int r = 0; r < t->MR; r++) {
+        t->row[r] = emit_min_i64(e, emit_i64(e, r), left);
+        lhs[r] = emit_at(e, a, emit_mul(e, t->row[r], t->a_row));
+        for (int v = 0; v * t->W < t->width; v++) emit_set(e, t->sum[r][v], emit_const(e, t->W, 0));
+    }
+    prefetch_rows(e, t);
+    Val first = LLVMBuildAnd(e->b, t->flags, emit_i64(e, FIRST), "");
+    EmitIf resume = emit_if(e, emit_icmp(e, LLVMIntEQ, first, emit_i64(e, 0)));
+    each_piece(e, t, load_piece);
+    emit_fi(e, &resume);
+    sums(e, t, lhs, b, ahead);
+    finish_tile(e, t);
+}
+
+/* void panel(step, a, b, c, places, a_row, a_tile, c_row, terms, rows, row0, col0, flags, far): `rows` rows
+ * of A from `a` times the panel b, to c; row0 and col0 say where in the result that is. A's rows are a_row
+ * apart, its tiles a_tile. Of what stands `far` floats behind b, as much as b itself is fetched meanwhile.
+ * Shared by all products whose columns of A are as far apart and whose epilogue is the same. */
+enum { PANEL_ARGS = 14, PANEL_PTRS = 5 };
+static Val make_panel(Emit *e, const EmitGemm *g, int MR, int vectors, int cols) {
+    LLVMTypeRef args[PANEL_ARGS];
+    for (int i = 0; i < PANEL_ARGS; i++) args[i] = i < PANEL_PTRS ? e->ptr : e->i64;
+    const char *key = g->epilogue ? g->epilogue->key : "";
+    const char *name = arena_printf(e->arena, "tile_%dx%d_%lld%s", MR, cols, (long long)g->a_col, key);
+    EmitFn outer;
+    Val f, p[PANEL_ARGS];
+    if (!emit_shared_open(e, name, args, PANEL_ARGS, &f, &outer)) return f;
+    for (unsigned i = 0; i < PANEL_ARGS; i++) p[i] = LLVMGetParam(f, i);
+    Tile t = {.g = g, .W = e->W, .MR = MR, .width = vectors * e->W, .cols = cols};
+    t.places = p[4], t.a_row = p[5], t.c_row = p[7], t.terms = p[8], t.flags = p[12], t.col0 = p[11];
+    for (int r = 0; r < MR; r++)
+        for (int v = 0; v < vectors; v++) t.sum[r][v] = emit_var(e, emit_vec(e, e->W));
+    Val rows = p[9], number = emit_var(e, e->i64), ahead = NULL, end = emit_scale(e, t.terms, t.width);
+    emit_set(e, number, emit_i64(e, 0));
+    EmitLoop i = emit_for(e, emit_i64(e, 0), rows, MR);
+    Val n = emit_get(e, number);
+    t.c = emit_at(e, p[3], emit_mul(e, i.i, t.c_row));
+    t.row0 = emit_add(e, p[10], i.i);
+    if (!g->packs_a) {
+        Val done = emit_min_i64(e, emit_mul(e, n, emit_scale(e, t.terms, CACHE_LINE / 4)), end);
+        ahead = emit_at(e, p[2], emit_add(e, p[13], done));
+    }
+    tile(e, &t, emit_at(e, p[1], emit_mul(e, n, p[6])), p[2], rows, i.i, ahead);
+    emit_set(e, number, emit_add(e, n, emit_i64(e, 1)));
+    emit_end(e, &i);
     emit_fn_close(e, &outer);
     return f;
 }
 
-/* ---- packing ---- */
-
-typedef struct {
-    Val from, to;
-    int w;
-} Copy;
-static void copy_piece(Emit *e, int first, int w, void *user) {
-    Copy *c = user;
-    emit_store(e, emit_load_vec(e, emit_at_const(e, c->from, first), w), emit_at_const(e, c->to, first));
-}
-static void zero_piece(Emit *e, int first, int w, void *user) {
-    Copy *c = user;
-    emit_store(e, emit_const(e, w, 0), emit_at_const(e, c->to, c->w + first));
-}
-
-/* Eight vectors of eight become their transpose. */
-static void transpose8(Emit *e, Val *v) {
-    for (int step = 1; step < 8; step *= 2) {
-        Val out[8], low[8], high[8];
-        for (int i = 0; i < 8; i++) { /* lanes with bit `step` clear (set) of a pair, interleaved */
-            int lane = i & step ? 8 + (i ^ step) : i;
-            low[i] = emit_i32(e, lane);
-            high[i] = emit_i32(e, i & step ? 8 + i : i | step);
-        }
-        for (int i = 0; i < 8; i++) {
-            if (i & step) continue;
-            Val a = v[i], b = v[i | step];
-            out[i] = LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(low, 8), "");
-            out[i | step] = LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(high, 8), "");
-        }
-        memcpy(v, out, sizeof out);
-    }
-}
-
-/* Rows of B whose terms are contiguous (b_row 1): blocks of 8 by 8, what is left one by one. */
-static void pack_transposed(Emit *e, const EmitGemm *g, const Shape *s, Val from, Val to, Val terms,
-                            int cols) {
-    int blocks = cols / 8 * 8;
-    Val whole = LLVMBuildAnd(e->b, terms, emit_i64(e, -8), "");
-    EmitLoop l = emit_for(e, emit_i64(e, 0), whole, 8);
-    for (int j = 0; j < blocks; j += 8) {
-        Val v[8];
-        for (int i = 0; i < 8; i++)
-            v[i] = emit_load_vec(e, emit_at_const(e, emit_at(e, from, l.i), (j + i) * g->b_col), 8);
-        transpose8(e, v);
-        for (int i = 0; i < 8; i++)
-            emit_store(e, v[i], emit_at_const(e, emit_at(e, to, emit_scale(e, l.i, s->NR)), i * s->NR + j));
-    }
-    emit_end(e, &l);
-    EmitLoop rest = emit_for(e, emit_i64(e, 0), terms, 1);
-    Val in_blocks = emit_icmp(e, LLVMIntSLT, rest.i, whole);
-    Val row = emit_at(e, to, emit_scale(e, rest.i, s->NR)), source = emit_at(e, from, rest.i);
-    if (blocks) {
-        EmitIf tail = emit_if(e, LLVMBuildNot(e->b, in_blocks, ""));
-        for (int j = 0; j < blocks; j++)
-            emit_store(e, emit_load_vec(e, emit_at_const(e, source, j * g->b_col), 1),
-                       emit_at_const(e, row, j));
-        emit_fi(e, &tail);
-    }
-    for (int j = blocks; j < s->NR; j++) {
-        Val v = j < cols ? emit_load_vec(e, emit_at_const(e, source, j * g->b_col), 1) : emit_const(e, 1, 0);
-        emit_store(e, v, emit_at_const(e, row, j));
-    }
-    emit_end(e, &rest);
-}
-
-/* `terms` rows of B from `from` (its first column is the panel's) to the panel, padded to NR columns. */
-static void pack_panel(Emit *e, const EmitGemm *g, const Shape *s, Val from, Val to, Val terms, int cols) {
-    if (g->b_row == 1 && g->b_col != 1) {
-        pack_transposed(e, g, s, from, to, terms, cols);
-        return;
-    }
-    EmitLoop l = emit_for(e, emit_i64(e, 0), terms, 1);
-    Copy c = {emit_at(e, from, emit_scale(e, l.i, g->b_row)), emit_at(e, to, emit_scale(e, l.i, s->NR)),
-              cols};
-    if (g->b_col == 1) {
-        emit_pieces(e, cols, copy_piece, &c);
-    } else {
-        for (int j = 0; j < cols; j++)
-            emit_store(e, emit_load_vec(e, emit_at_const(e, c.from, j * g->b_col), 1),
-                       emit_at_const(e, c.to, j));
-    }
-    emit_pieces(e, s->NR - cols, zero_piece, &c);
-    emit_end(e, &l);
-}
-
 /* ---- the loops ---- */
 
+/* Rows of A, in place or in packed strips, that meet all panels. */
 typedef struct {
     const EmitGemm *g;
-    Shape s;
-    int tail;            /* columns of the last panel if it isn't whole, else 0 */
-    int64_t whole;       /* whole panels */
-    Val tile, tile_tail; /* functions */
-} Plan;
-
-static Plan plan_of(Emit *e, const EmitGemm *g, Shape s) {
-    Plan p = {.g = g, .s = s, .tail = (int)(g->n % s.NR), .whole = g->n / s.NR};
-    if (p.whole) p.tile = make_tile(e, g, &p.s, s.NR);
-    if (p.tail) p.tile_tail = make_tile(e, g, &p.s, p.tail);
-    return p;
-}
-
-static Val panel_at(Emit *e, const Plan *p, Val panel, Val from) {
-    return emit_at(e, e->scratch, emit_scale(e, emit_sub(e, panel, from), p->s.kc * p->s.NR));
-}
-
-/* Whole panels from..to-1 whose rows are contiguous in B: a row of B is read along all of them, in the order
- * of memory. Panel by panel, rows a page apart would fall on the same few lines of the caches, and be fetched
- * anew for each panel. */
-static void pack_by_rows(Emit *e, const Plan *p, Val terms, Val b, Val from, Val to) {
-    EmitLoop l = emit_for(e, emit_i64(e, 0), terms, 1);
-    Val row = emit_at(e, b, emit_scale(e, l.i, p->g->b_row)), place = emit_scale(e, l.i, p->s.NR);
-    EmitLoop j = emit_for(e, from, to, 1);
-    Copy c = {emit_at(e, row, emit_scale(e, j.i, p->s.NR)), emit_at(e, panel_at(e, p, j.i, from), place),
-              p->s.NR};
-    emit_pieces(e, p->s.NR, copy_piece, &c);
-    emit_end(e, &j);
-    emit_end(e, &l);
-}
-
-/* Panels from..to-1 into scratch: whole ones in a loop, then the last. */
-static void pack_group(Emit *e, const Plan *p, Val l0, Val terms, Val from, Val to) {
-    const EmitGemm *g = p->g;
-    Val b = emit_at(e, g->b, emit_scale(e, l0, g->b_row)), whole = emit_i64(e, p->whole);
-    Val end = emit_min_i64(e, to, whole);
-    if (p->whole && g->b_col == 1) {
-        pack_by_rows(e, p, terms, b, from, end);
-    } else if (p->whole) {
-        EmitLoop j = emit_for(e, from, end, 1);
-        pack_panel(e, g, &p->s, emit_at(e, b, emit_scale(e, j.i, p->s.NR * g->b_col)),
-                   panel_at(e, p, j.i, from), terms, p->s.NR);
-        emit_end(e, &j);
-    }
-    if (p->tail) {
-        EmitIf here = emit_if(e, emit_icmp(e, LLVMIntSGT, to, whole));
-        pack_panel(e, g, &p->s, emit_at_const(e, b, p->whole * p->s.NR * g->b_col),
-                   panel_at(e, p, whole, from), terms, p->tail);
-        emit_fi(e, &here);
-    }
-}
-
-/* Where A's rows are: in place, or one packed strip. */
-typedef struct {
-    Val a, c, terms, flags;
-    Val row; /* of the result that `a` begins with; NULL: 0 */
+    Val a, a_tile, c; /* of the first row */
+    Val b, b_terms;   /* the packed panels; the terms that each holds, of which these are from `from` on */
+    Val from, terms, rows, row0, flags;
+    Val col0; /* of the result that the first panel begins with; NULL: 0 */
 } Block;
 
-/* All tiles of rows lo..hi-1 in one panel. */
-static void run_panel(Emit *e, const Plan *p, const Block *k, Val panel, Val col, Val lo, Val hi, Val f) {
-    EmitLoop i = emit_for(e, lo, hi, p->s.MR);
-    Val rows = emit_min_i64(e, emit_sub(e, hi, i.i), emit_i64(e, p->s.MR));
-    Val a = emit_at(e, k->a, emit_scale(e, i.i, p->g->a_row));
-    Val c = emit_at(e, emit_at(e, k->c, emit_scale(e, i.i, p->g->c_row)), col);
-    Val row = k->row ? emit_add(e, k->row, i.i) : i.i;
-    const EmitGemm *g = p->g;
-    Val places = g->epilogue ? g->epilogue->places : LLVMConstNull(e->ptr);
-    Val args[TILE_ARGS] = {
-        e->step, a,   panel,    c,     emit_i64(e, g->a_row), emit_i64(e, g->c_row), k->terms, rows,
-        row,     col, k->flags, places};
-    emit_shared_call(e, f, args, TILE_ARGS);
-    emit_end(e, &i);
+/* rows from..to-1 of the block by tiles of MR rows */
+static void run_rows(Emit *e, const Block *k, Val col, int MR, int vectors, int cols, Val from, Val to) {
+    const EmitGemm *g = k->g;
+    Val f = make_panel(e, g, MR, vectors, cols), width = emit_i64(e, (int64_t)vectors * e->W);
+    Val panel = emit_at(e, k->b, emit_mul(e, col, k->b_terms));
+    panel = emit_at(e, panel, emit_mul(e, k->from, width));
+    Val a = k->a, row = k->row0 ? emit_add(e, k->row0, from) : from;
+    if (!g->packs_a) a = emit_at(e, a, emit_scale(e, from, g->a_row));
+    Val args[PANEL_ARGS] = {e->step,
+                            a,
+                            panel,
+                            emit_at(e, emit_at(e, k->c, emit_scale(e, from, g->c_row)), col),
+                            g->epilogue ? g->epilogue->places : LLVMConstNull(e->ptr),
+                            emit_i64(e, g->a_row),
+                            g->packs_a ? k->a_tile : emit_i64(e, MR * g->a_row),
+                            emit_i64(e, g->c_row),
+                            k->terms,
+                            emit_sub(e, to, from),
+                            row,
+                            k->col0 ? emit_add(e, k->col0, col) : col,
+                            k->flags,
+                            emit_mul(e, k->terms, width)};
+    emit_shared_call(e, f, args, PANEL_ARGS);
 }
 
-/* Panels from..to-1, which stand packed in scratch, over rows lo..hi-1. */
-static void run_group(Emit *e, const Plan *p, const Block *k, Val from, Val to, Val lo, Val hi) {
-    Val whole = emit_i64(e, p->whole);
-    if (p->whole) {
-        EmitLoop j = emit_for(e, from, emit_min_i64(e, to, whole), 1);
-        run_panel(e, p, k, panel_at(e, p, j.i, from), emit_scale(e, j.i, p->s.NR), lo, hi, p->tile);
-        emit_end(e, &j);
+static void run_panel(Emit *e, const Block *k, Val col, int vectors, int cols) {
+    int MR = k->g->packs_a ? k->g->packs_a : rows_of_tile(&e->target, vectors);
+    Val zero = emit_i64(e, 0);
+    if (MR != 6 || k->g->packs_a) {
+        run_rows(e, k, col, MR, vectors, cols, zero, k->rows);
+        return;
     }
-    if (p->tail) {
-        EmitIf here = emit_if(e, emit_icmp(e, LLVMIntSGT, to, whole));
-        run_panel(e, p, k, panel_at(e, p, whole, from), emit_i64(e, p->whole * p->s.NR), lo, hi,
-                  p->tile_tail);
-        emit_fi(e, &here);
-    }
+    /* by six, and the last by four: 1 or 2 left over together with six before them */
+    Val rows = k->rows, left = LLVMBuildURem(e->b, rows, emit_i64(e, 6), "");
+    Val some = emit_icmp(e, LLVMIntNE, left, zero), few = emit_icmp(e, LLVMIntSLT, left, emit_i64(e, 3));
+    Val more = emit_icmp(e, LLVMIntSGT, rows, emit_i64(e, 6));
+    Val six =
+        emit_select(e, LLVMBuildAnd(e->b, few, LLVMBuildAnd(e->b, some, more, ""), ""), emit_i64(e, 6), zero);
+    left = emit_select(e, emit_icmp(e, LLVMIntEQ, left, emit_i64(e, 5)), zero, emit_add(e, left, six));
+    Val by_six = emit_sub(e, rows, left);
+    run_rows(e, k, col, 6, vectors, cols, zero, by_six);
+    run_rows(e, k, col, 4, vectors, cols, by_six, rows);
 }
 
 static Val block_flags(Emit *e, Val l0, Val end, Val all, bool accumulate) {
@@ -376,47 +274,73 @@ static Val block_flags(Emit *e, Val l0, Val end, Val all, bool accumulate) {
                        emit_select(e, last, emit_i64(e, LAST), none), "");
 }
 
-void emit_gemm(Emit *e, const EmitGemm *g, Val lo, Val hi) {
-    Plan p = plan_of(e, g, shape_of(&e->target, g->n, g->k));
-    Val zero = emit_i64(e, 0), all = emit_i64(e, g->k), panels = emit_i64(e, p.whole + (p.tail > 0));
-    EmitLoop l = emit_for(e, zero, all, p.s.kc);
-    Val end = emit_min_i64(e, emit_add(e, l.i, emit_i64(e, p.s.kc)), all);
-    Block k = {
-        .a = emit_at(e, g->a, emit_scale(e, l.i, g->a_col)), .c = g->c, .terms = emit_sub(e, end, l.i)};
+/* One panel: all its terms, block by block. */
+static void all_terms(Emit *e, Val col, int vectors, int cols, void *user) {
+    Block k = *(const Block *)user;
+    const EmitGemm *g = k.g;
+    Val all = emit_i64(e, g->k);
+    int64_t kc = terms_of(&e->target, g->k);
+    EmitLoop l = emit_for(e, emit_i64(e, 0), all, kc);
+    Val end = emit_min_i64(e, emit_add(e, l.i, emit_i64(e, kc)), all);
+    k.a = emit_at(e, k.a, emit_scale(e, l.i, g->a_col));
+    k.from = l.i, k.terms = emit_sub(e, end, l.i);
     k.flags = block_flags(e, l.i, end, all, g->accumulate);
-    k.row = g->row_base;
-    EmitLoop group = emit_for(e, zero, panels, p.s.panels);
-    Val to = emit_min_i64(e, emit_add(e, group.i, emit_i64(e, p.s.panels)), panels);
-    pack_group(e, &p, l.i, k.terms, group.i, to);
-    EmitLoop rows = emit_for(e, lo, hi, p.s.mc);
-    run_group(e, &p, &k, group.i, to, rows.i, emit_min_i64(e, emit_add(e, rows.i, emit_i64(e, p.s.mc)), hi));
-    emit_end(e, &rows);
-    emit_end(e, &group);
+    run_panel(e, &k, col, vectors, cols);
     emit_end(e, &l);
 }
 
-/* ---- weight gradients: C[k,n] = x^T g ----
- * Terms are rows of the batch. Tiles of the result, handed to threads: a strip of MR rows of C by a group of
- * panels, the strips of a group one after another. x is packed anew for each group, so groups are as wide as
- * the cache allows: at 128 columns that took a fifth of the product's time. */
+void emit_gemm(Emit *e, const EmitGemm *g, Val lo, Val hi) {
+    Block k = {.g = g, .b = g->b, .b_terms = emit_i64(e, g->k)};
+    if (!g->packed) {
+        k.b = e->scratch;
+        emit_pack(e, &(EmitPack){g->b, g->b_row, g->b_col, k.b, g->n, k.b_terms});
+    }
+    int64_t mc = rows_of_block(&e->target, g->k);
+    EmitLoop rows = emit_for(e, lo, hi, mc);
+    k.rows = emit_min_i64(e, emit_sub(e, hi, rows.i), emit_i64(e, mc));
+    k.a = emit_at(e, g->a, emit_scale(e, rows.i, g->a_row));
+    k.c = emit_at(e, g->c, emit_scale(e, rows.i, g->c_row));
+    k.row0 = g->row_base ? emit_add(e, g->row_base, rows.i) : rows.i;
+    emit_each_panel(e, g->n, all_terms, &k);
+    emit_end(e, &rows);
+}
 
-static Shape grad_shape(const PassTarget *t, int64_t k, int64_t n) {
-    Shape s = shape_of(t, n, 256);
-    s.kc = 256;
-    s.panels = group_of(t, n, s.kc, s.NR);
-    if (div_up(k, s.MR) < 8) s.panels = at_most(s.panels, 2); /* few strips: more groups, for more threads */
+/* ---- weight gradients: C[k,n] = x^T g ----
+ * Terms are rows of the batch. A tile of the result, handed to threads, is a strip of a few rows of C by a
+ * group of panels: all of them, so that x is packed once, unless there are too few strips for several
+ * threads. */
+
+typedef struct {
+    int MR;
+    int64_t strips, columns, groups; /* columns: of a group, whole panels */
+} GradShape;
+
+static GradShape grad_shape(const PassTarget *t, int64_t k, int64_t n) {
+    enum { ENOUGH = 8, PANELS = 4 };
+    EmitPanels p = emit_panels(t->vector_floats, n);
+    GradShape s = {.MR = rows_of_tile(t, p.count[3] ? 3 : 2), .columns = n, .groups = 1};
+    s.strips = div_up(k, s.MR);
+    int64_t group = PANELS * 3 * t->vector_floats;
+    if (s.strips < ENOUGH && p.count[3] > PANELS) s.columns = group, s.groups = div_up(n, group);
     return s;
 }
 
 int64_t emit_grad_w_tiles(const PassTarget *t, int64_t k, int64_t n) {
-    Shape s = grad_shape(t, k, n);
-    return div_up(k, s.MR) * div_up(div_up(n, s.NR), s.panels);
+    GradShape s = grad_shape(t, k, n);
+    return s.strips * s.groups;
 }
 
 enum { STRIPS = 16, STRIP_SLACK = 16 }; /* packed at a time; floats that packing may write beyond one */
+static int64_t strip_floats(const PassTarget *t, const GradShape *s) {
+    return most_terms(t) * s->MR + STRIP_SLACK;
+}
+static int64_t panel_floats(const PassTarget *t, const GradShape *s) {
+    return emit_packed_floats(t->vector_floats, most_terms(t), s->columns);
+}
+
 int64_t emit_grad_w_scratch(const PassTarget *t, int64_t k, int64_t n) {
-    Shape s = grad_shape(t, k, n);
-    return 4 * (s.kc * s.panels * s.NR + STRIPS * (s.kc * s.MR + STRIP_SLACK));
+    GradShape s = grad_shape(t, k, n);
+    return 4 * (panel_floats(t, &s) + STRIPS * strip_floats(t, &s));
 }
 
 /* Six floats at once: a masked load reads no further, and the two lanes too many of the store are written
@@ -431,17 +355,25 @@ static void copy_six(Emit *e, Val from, Val to) {
     emit_store(e, LLVMBuildCall2(e->b, LLVMGlobalGetValueType(f), f, args, 4, ""), to);
 }
 
+typedef struct {
+    Val from, to;
+} Copy;
+static void copy_piece(Emit *e, int first, int w, void *user) {
+    Copy *c = user;
+    emit_store(e, emit_load_vec(e, emit_at_const(e, c->from, first), w), emit_at_const(e, c->to, first));
+}
+
 /* Strips s0..s1-1 of x, each as [terms][MR], one after another at `to`. A row of x is read along all of them,
  * so each cache line once. */
-static void pack_strips(Emit *e, const EmitGradW *g, const Shape *s, Val from, Val to, Val terms, Val s0,
+static void pack_strips(Emit *e, const EmitGradW *g, const GradShape *s, Val from, Val to, Val terms, Val s0,
                         Val s1) {
     int left = (int)(g->k % s->MR);
-    int64_t whole = g->k / s->MR, size = s->kc * s->MR + STRIP_SLACK;
+    int64_t whole = g->k / s->MR, size = strip_floats(&e->target, s);
     EmitLoop l = emit_for(e, emit_i64(e, 0), terms, 1);
     Val row = emit_at(e, from, emit_scale(e, l.i, g->k)), place = emit_at(e, to, emit_scale(e, l.i, s->MR));
     EmitLoop t = emit_for(e, s0, emit_min_i64(e, s1, emit_i64(e, whole)), 1);
     Copy c = {emit_at(e, row, emit_scale(e, t.i, s->MR)),
-              emit_at(e, place, emit_scale(e, emit_sub(e, t.i, s0), size)), s->MR};
+              emit_at(e, place, emit_scale(e, emit_sub(e, t.i, s0), size))};
     if (s->MR == 6)
         copy_six(e, c.from, c.to);
     else
@@ -450,55 +382,80 @@ static void pack_strips(Emit *e, const EmitGradW *g, const Shape *s, Val from, V
     if (left) {
         EmitIf last = emit_if(e, emit_icmp(e, LLVMIntSGT, s1, emit_i64(e, whole)));
         Copy rest = {emit_at_const(e, row, whole * s->MR),
-                     emit_at(e, place, emit_scale(e, emit_sub(e, emit_i64(e, whole), s0), size)), left};
+                     emit_at(e, place, emit_scale(e, emit_sub(e, emit_i64(e, whole), s0), size))};
         emit_pieces(e, left, copy_piece, &rest);
         emit_fi(e, &last);
     }
     emit_end(e, &l);
 }
 
-void emit_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi) {
-    Shape s = grad_shape(&e->target, g->k, g->n);
-    EmitGemm m = {.n = g->n,
-                  .k = 0,
-                  .a_row = 1,
-                  .a_col = s.MR,
-                  .b = g->g,
-                  .b_row = g->n,
-                  .b_col = 1,
-                  .c = g->c,
-                  .c_row = g->n,
-                  .epilogue = g->epilogue};
-    Plan p = plan_of(e, &m, s);
-    int64_t strips = div_up(g->k, s.MR);
-    Val zero = emit_i64(e, 0), panels = emit_i64(e, p.whole + (p.tail > 0)), n_strips = emit_i64(e, strips);
-    Val strips_at = emit_at_const(e, e->scratch, s.kc * s.panels * s.NR);
-    EmitLoop l = emit_for(
-        e, zero, emit_select(e, emit_icmp(e, LLVMIntSGT, g->rows, zero), g->rows, emit_i64(e, 1)), s.kc);
-    Val end = emit_min_i64(e, emit_add(e, l.i, emit_i64(e, s.kc)), g->rows);
-    Block k = {.terms = emit_sub(e, end, l.i), .flags = block_flags(e, l.i, end, g->rows, false)};
-    if (g->more)
-        k.flags =
-            LLVMBuildAnd(e->b, k.flags, emit_select(e, g->more, emit_i64(e, ~FIRST), emit_i64(e, -1)), "");
-    EmitLoop group = emit_for(e, emit_udiv(e, lo, n_strips),
-                              emit_udiv(e, emit_add(e, hi, emit_i64(e, strips - 1)), n_strips), 1);
-    Val from = emit_scale(e, group.i, s.panels), before = emit_scale(e, group.i, strips);
-    Val to = emit_min_i64(e, emit_add(e, from, emit_i64(e, s.panels)), panels);
-    pack_group(e, &p, l.i, k.terms, from, to);
-    Val s0 = emit_sub(e, lo, before), s1 = emit_min_i64(e, emit_sub(e, hi, before), n_strips);
+/* One block of terms. */
+typedef struct {
+    const EmitGradW *g;
+    GradShape s;
+    EmitGemm m;
+    Block k;
+    Val first, lo, hi; /* the block's first term; tiles */
+} Grad;
+
+static void grad_panel(Emit *e, Val col, int vectors, int cols, void *user) {
+    run_panel(e, user, col, vectors, cols);
+}
+
+/* Those of tiles lo..hi-1 that fall into group number `group`, of n columns. */
+static void grad_group(Emit *e, const Grad *d, Val group, int64_t n) {
+    const EmitGradW *g = d->g;
+    const GradShape *s = &d->s;
+    Block k = d->k;
+    Val zero = emit_i64(e, 0), before = emit_scale(e, group, s->strips), all = emit_i64(e, s->strips);
+    Val col = emit_scale(e, group, s->columns), row = emit_scale(e, d->first, g->n);
+    emit_pack(e, &(EmitPack){emit_at(e, emit_at(e, g->g, row), col), g->n, 1, k.b, n, k.terms});
+    Val s0 = emit_sub(e, d->lo, before), s1 = emit_min_i64(e, emit_sub(e, d->hi, before), all);
     s0 = emit_select(e, emit_icmp(e, LLVMIntSGT, s0, zero), s0, zero);
     EmitLoop few = emit_for(e, s0, s1, STRIPS);
     Val some = emit_min_i64(e, emit_add(e, few.i, emit_i64(e, STRIPS)), s1);
-    pack_strips(e, g, &s, emit_at(e, g->x, emit_scale(e, l.i, g->k)), strips_at, k.terms, few.i, some);
-    EmitLoop i = emit_for(e, few.i, some, 1);
-    Val row = emit_scale(e, i.i, s.MR),
-        rows = emit_min_i64(e, emit_i64(e, s.MR), emit_sub(e, emit_i64(e, g->k), row));
-    k.a = emit_at(e, strips_at, emit_scale(e, emit_sub(e, i.i, few.i), s.kc * s.MR + STRIP_SLACK));
-    k.row = row;
-    k.c = emit_at(e, g->c, emit_scale(e, row, g->n));
-    run_group(e, &p, &k, from, to, zero, rows);
-    emit_end(e, &i);
+    Val x = emit_at(e, g->x, emit_scale(e, d->first, g->k));
+    pack_strips(e, g, s, x, k.a, k.terms, few.i, some);
+    k.row0 = emit_scale(e, few.i, s->MR);
+    k.rows = emit_min_i64(e, emit_sub(e, emit_i64(e, g->k), k.row0),
+                          emit_scale(e, emit_sub(e, some, few.i), s->MR));
+    k.c = emit_at(e, emit_at(e, g->c, emit_scale(e, k.row0, g->n)), col);
+    k.col0 = col;
+    emit_each_panel(e, n, grad_panel, &k);
     emit_end(e, &few);
+}
+
+void emit_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi) {
+    Grad d = {.g = g, .s = grad_shape(&e->target, g->k, g->n), .lo = lo, .hi = hi};
+    const GradShape *s = &d.s;
+    d.m = (EmitGemm){
+        .n = g->n, .a_row = 1, .a_col = s->MR, .packs_a = s->MR, .c_row = g->n, .epilogue = g->epilogue};
+    Val zero = emit_i64(e, 0), one = emit_i64(e, 1), strips = emit_i64(e, s->strips);
+    int64_t kc = most_terms(&e->target), whole = g->n / s->columns, rest = g->n % s->columns;
+    Val some = emit_icmp(e, LLVMIntSGT, g->rows, zero); /* without rows: zeros */
+    EmitLoop l = emit_for(e, zero, emit_select(e, some, g->rows, one), kc);
+    Val end = emit_min_i64(e, emit_add(e, l.i, emit_i64(e, kc)), g->rows);
+    d.first = l.i;
+    d.k = (Block){.g = &d.m,
+                  .a = emit_at_const(e, e->scratch, panel_floats(&e->target, s)),
+                  .a_tile = emit_i64(e, strip_floats(&e->target, s)),
+                  .b = e->scratch,
+                  .from = zero,
+                  .terms = emit_sub(e, end, l.i),
+                  .flags = block_flags(e, l.i, end, g->rows, false)};
+    d.k.b_terms = d.k.terms;
+    if (g->more)
+        d.k.flags =
+            LLVMBuildAnd(e->b, d.k.flags, emit_select(e, g->more, emit_i64(e, ~FIRST), emit_i64(e, -1)), "");
+    Val from = emit_udiv(e, lo, strips),
+        to = emit_udiv(e, emit_add(e, hi, emit_i64(e, s->strips - 1)), strips);
+    EmitLoop group = emit_for(e, from, emit_min_i64(e, to, emit_i64(e, whole)), 1);
+    grad_group(e, &d, group.i, s->columns);
     emit_end(e, &group);
+    if (rest) {
+        EmitIf last = emit_if(e, emit_icmp(e, LLVMIntSGT, to, emit_i64(e, whole)));
+        grad_group(e, &d, emit_i64(e, whole), rest);
+        emit_fi(e, &last);
+    }
     emit_end(e, &l);
 }

@@ -82,6 +82,9 @@ bool interp_RESHAPE(Interp *it, const IrNode *n) {
     return true;
 }
 
+/* How panels stand in memory is the compiled program's alone. */
+bool interp_PACK(Interp *it, const IrNode *n) { return interp_RESHAPE(it, n); }
+
 bool interp_TRANSPOSE(Interp *it, const IrNode *n) {
     InterpValue x = interp_in(it, n, 0);
     IrType tx = n->in[0]->type;

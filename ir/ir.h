@@ -316,6 +316,10 @@ int64_t ir_row_block(const IrFunc *f);
 /* The node in whose place n stands: for a reshape that schedule made a view (domain none, so it isn't run) its
  * operand, and so on; else n itself. */
 const IrNode *ir_viewed(const IrNode *n);
+/* Elements that the place of one of n's values holds: those of its type; of a `pack` with its panels' padding to
+ * whole vectors, of up to PACK_LANES elements. */
+enum { PACK_LANES = 16 };
+int64_t ir_place_elements(const IrNode *n);
 int64_t ir_axis_max(const IrProgram *p, int axis); /* most positions that a row can have along it, 0: no limit */
 const char *ir_axis_described(const IrProgram *p, int axis); /* "list column 'hist_item' (axis 'h')" */
 /* Is a layer's or weight's path the pattern, or is its beginning up to a dot? '*' stands for any characters. */

@@ -185,6 +185,13 @@ int64_t ir_row_block(const IrFunc *f) {
     return block;
 }
 
+int64_t ir_place_elements(const IrNode *n) {
+    int64_t size = ir_type_size(n->type);
+    if (n->op != OP_PACK) return size;
+    int64_t columns = n->type.dim[!ir_attr_i(n, "t")];
+    return size / columns * ((columns + PACK_LANES - 1) / PACK_LANES * PACK_LANES);
+}
+
 int ir_count_uses(IrBody *b, const IrNode *n) {
     int uses = 0;
     for (int i = 0; i < b->n; i++)

@@ -55,6 +55,12 @@ bool ir_shape_matmul(IrProgram *p, const IrNode *n, IrType *out, const char **wh
     return ir_join_live(p, out, y, why) && ir_check_dims(p, t.rank, t.dim, why);
 }
 
+bool ir_shape_pack(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
+    if (!ir_want_f32(p, n, 0, why) || !ir_want_coarse(p, n, 0, why)) return false;
+    *out = n->in[0]->type;
+    return out->rank == 2 || ir_wrong(p, why, "expected 2 dimensions, found %s", ir_type_text(p, *out));
+}
+
 bool ir_shape_matmulgradw(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
     if (!ir_want_f32(p, n, 0, why) || !ir_want_f32(p, n, 1, why)) return false;
     IrType x = n->in[0]->type, g = n->in[1]->type, joined = x;

@@ -97,6 +97,33 @@ static bool sound_record_use(Verifier *v, const IrNode *n) {
     return true;
 }
 
+/* Whether operand i of n is the right side of a product, or a recurrent layer's state's part of the weights,
+ * and swapped there as t says. */
+static bool reads_panels(const IrNode *n, int i, bool t) {
+    if (n->op == OP_MATMUL) return i == 1 && !ir_attr_i(n, "ta") && ir_attr_i(n, "tb") == t;
+    return ir_is_recurrent(n) && (i == 1 || i == 2) && t == (n->op == OP_GRUGRAD || n->op == OP_AUGRUGRAD);
+}
+
+/* A pack holds panels: only what multiplies with it knows how to read them. */
+static bool sound_pack_use(Verifier *v, const IrNode *n) {
+    for (int i = 0; i < n->n_in; i++) {
+        const IrNode *x = n->in[i];
+        if (x->op != OP_PACK) continue;
+        bool t = ir_attr_i(x, "t"), ok = n->op == OP_FUSED || reads_panels(n, i, t);
+        for (int k = 0; n->op == OP_FUSED && k < n->body->n; k++) {
+            const IrNode *b = n->body->nodes[k];
+            for (int j = 0; j < b->n_in; j++)
+                if (b->in[j]->op == OP_ARG && ir_attr_i(b->in[j], "index") == i) ok &= reads_panels(b, j, t);
+        }
+        if (!ok)
+            return wrong_node(v, n,
+                              "expected %%%d only as the right side of a product with tb=%d, or as the "
+                              "weights of a recurrent layer%s",
+                              x->id, t, t ? "'s gradient" : "");
+    }
+    return true;
+}
+
 static bool check_body(Verifier *v, const IrBody *b, const IrNode *region, int depth);
 
 /* `stamp` is the body's: an operand that has it stands above, in the same body. */
@@ -122,7 +149,7 @@ static bool check_node(Verifier *v, const IrNode *n, const IrNode *region, int s
     if (!ir_type_eq(inferred, n->type))
         return wrong_node(v, n, "expected type %s, found %s", ir_type_text(v->p, inferred),
                           ir_type_text(v->p, n->type));
-    return sound_record_use(v, n) && (n->op != OP_ARG || sound_arg(v, n, region));
+    return sound_record_use(v, n) && sound_pack_use(v, n) && (n->op != OP_ARG || sound_arg(v, n, region));
 }
 
 static bool check_body(Verifier *v, const IrBody *b, const IrNode *region, int depth) {

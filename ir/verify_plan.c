@@ -105,7 +105,7 @@ static int64_t times(int64_t a, int64_t b) {
 static int64_t plus(int64_t a, int64_t b) { return a > INT64_MAX - b ? INT64_MAX : a + b; }
 
 static int64_t place_size(const IrProgram *p, const IrFunc *f, const IrNode *n) {
-    int64_t size = ir_type_size(n->type), rows = p->batch;
+    int64_t size = ir_place_elements(n), rows = p->batch;
     if (n->plan.region == REGION_LOCAL)
         return n->type.live == LIVE_ROW ? times(times(4, size), n->plan.block) : size;
     if (n->plan.region != REGION_FIXED) return size;

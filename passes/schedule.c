@@ -14,16 +14,17 @@
  *   %13 = update %12 {w=w} : none
  * after:
  *   %2 = inv_rows : step f32[1] #phase=0
- *   %3 = matmul %0, %1 {ta=0, tb=0} : f32[8] #phase=0 domain=rows block=64 kernel=tile
- *   %4 = relu %3 : f32[8] #phase=0 domain=rows block=64 kernel=loop
- *   %5 = sum %4 {axis=0, keep=0} : f32[1] #phase=0 domain=rows block=64 kernel=loop
- *   %7 = gt %4, %6 : f32[8] #phase=0 domain=rows block=64 kernel=loop
- *   %8 = mul %2, %7 : f32[8] #phase=0 domain=rows block=64 kernel=loop
- *   %9 = mean_rows %5 : step f32[1] #phase=1 domain=one block=1 kernel=loop
- *   %10 = loss %9 {name="total"} : none #phase=1 domain=one block=1 kernel=loop
- *   %11 = matmul_grad_w %0, %8 : step f32[1,8] #phase=1 domain=tiles block=1 kernel=tile
- *   %13 = update %11 {w=w} : none #phase=2 domain=tiles block=1 kernel=loop
- * (tests/golden/passes/schedule/phases.*; the body is sorted by phase)
+ *   %3 = pack %1 {t=0} : always f32[1,8] #phase=0 domain=tiles block=1 kernel=loop
+ *   %5 = matmul %0, %3 {ta=0, tb=0} : f32[8] #phase=1 domain=rows block=64 kernel=tile
+ *   %6 = relu %5 : f32[8] #phase=1 domain=rows block=64 kernel=loop
+ *   %7 = sum %6 {axis=0, keep=0} : f32[1] #phase=1 domain=rows block=64 kernel=loop
+ *   %8 = gt %6, %4 : f32[8] #phase=1 domain=rows block=64 kernel=loop
+ *   %9 = mul %2, %8 : f32[8] #phase=1 domain=rows block=64 kernel=loop
+ *   %10 = mean_rows %7 : step f32[1] #phase=2 domain=one block=1 kernel=loop
+ *   %11 = loss %10 {name="total"} : none #phase=2 domain=one block=1 kernel=loop
+ *   %12 = matmul_grad_w %0, %9 : step f32[1,8] #phase=2 domain=tiles block=1 kernel=tile
+ *   %14 = update %12 {w=w} : none #phase=3 domain=tiles block=1 kernel=loop
+ * (tests/golden/passes/schedule/phases.*; the body is sorted by phase; what is packed: pack_weights.c)
  *
  * All threads run a function's nodes in order and meet at a barrier between phases. Within a phase the owner
  * of a piece of work is fixed by the domain:
@@ -32,7 +33,7 @@
  *   uniq   blocks of `block` unique rows of one table. Everything a unique row; row_grad and the updates of
  *          rows, where the owner of a row finds its occurrences.
  *   tiles  tiles of a step-wide result, each of which reads all rows: weight gradients, sums over rows,
- *          statistics, whole updates, elementwise ops of TILE_ELEMS elements or more.
+ *          statistics, whole updates, packs, elementwise ops of TILE_ELEMS elements or more.
  *   one    the first thread: what is small or must be one sum in one order. The loss.
  *   none   not run: sources, reader-stage values, the roots that only name a value, which stand in the last
  *          phase in the order in which the model declares them, and views: a reshape of a value that has a
@@ -82,7 +83,8 @@ static IrDomain domain_of(const IrNode *n) {
     case OP_DENSEGRAD:
     case OP_SUMROWS:
     case OP_BNSTATS:
-    case OP_BNGSUMS: return DOM_TILES;
+    case OP_BNGSUMS:
+    case OP_PACK: return DOM_TILES;
     default: break;
     }
     if (ir_ops[n->op].cls == CLASS_READ || (n->op == OP_RESHAPE && has_place(n->in[0]))) return DOM_NONE;
@@ -246,6 +248,7 @@ bool pass_schedule(IrProgram *p, const PassOptions *o, const char *args) {
     if (!read_args(p, args, &products, &rows)) return false;
     for (int f = 0; f < p->n_funcs; f++) {
         IrBody *body = &p->funcs[f]->body;
+        pass_pack(p, p->funcs[f], &o->target, products);
         find_phases(p->funcs[f]);
         sort_by_phase(body);
         for (int i = 0; i < body->n; i++) {

@@ -1,14 +1,17 @@
 /* GFLOP/s of the generated products beside the library's (rt_gemm's oneDNN, cut as the schedule cuts it), on
  * one core, for the layers of the six reference models: y = x W, its gradients dx = dy W^T and dW = x^T dy.
  *
- *     OMP_NUM_THREADS=1 bench_products [rows [rounds]]
+ *     OMP_NUM_THREADS=1 bench_products [rows [rounds [model]]]
  *
- * All kinds and layers are run in turn, round after round, so that what else the machine does falls on all of
- * them alike; time is this thread's CPU time; a figure is the median over rounds. The first line is what the
- * core gives for multiply-adds in registers, measured in the same rounds. */
+ * Weights are packed beforehand, as once a step, and products called on 64 rows at a time, as a step calls
+ * them. All kinds and layers are run in turn, round after round, so that what else the machine does falls on
+ * all of them alike; time is this thread's CPU time; a figure is the median over rounds. The first line is
+ * what the core gives for multiply-adds in registers, measured in the same rounds. */
 #include <dnnl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include "tests/tools/emit_jit.h"
 
@@ -44,17 +47,22 @@ typedef struct {
     int64_t rows, k, n;
     float *x, *dx, *w, *dw, *y; /* y stands for dy too */
     char *scratch;
+    float *packed, *packed_back;
     EmitGemmFn forward, backward;
     EmitGradFn grad;
     int64_t tiles;
 } Case;
 
-static void forward(const Case *c) { c->forward(c->y, c->x, c->w, c->scratch, 0, c->rows); }
-static void backward(const Case *c) { c->backward(c->dx, c->y, c->w, c->scratch, 0, c->rows); }
-static void grad(const Case *c) { c->grad(c->dw, c->x, c->y, c->scratch, 0, c->tiles, c->rows); }
-
 enum { BLOCK = 64 }; /* rows of a product, or of a weight gradient, that one call makes in a step */
 static int64_t at_most(int64_t a, int64_t most) { return a < most ? a : most; }
+static void by_blocks(EmitGemmFn f, const Case *c, float *out, const float *in, const float *packed) {
+    for (int64_t i = 0; i < c->rows; i += BLOCK)
+        f(out, in, packed, c->scratch, i, i + at_most(c->rows - i, BLOCK));
+}
+static void forward(const Case *c) { by_blocks(c->forward, c, c->y, c->x, c->packed); }
+static void backward(const Case *c) { by_blocks(c->backward, c, c->dx, c->y, c->packed_back); }
+static void grad(const Case *c) { c->grad(c->dw, c->x, c->y, c->scratch, 0, c->tiles, c->rows); }
+
 static void library_forward(const Case *c) {
     for (int64_t i = 0; i < c->rows; i += BLOCK)
         dnnl_sgemm('N', 'N', at_most(c->rows - i, BLOCK), c->n, c->k, 1, c->x + i * c->k, c->k, c->w, c->n, 0,
@@ -120,7 +128,9 @@ static void open_case(Case *c, EmitJit *jit, int layer, int64_t rows) {
     c->w = numbers(k * n), c->dw = numbers(k * n);
     int64_t a = emit_jit_scratch(jit, there), b = emit_jit_scratch(jit, back);
     c->scratch = (char *)numbers((size_t)(a > b ? a : b) / 4 + 16);
-    c->forward = emit_jit_gemm(jit, there), c->backward = emit_jit_gemm(jit, back);
+    c->packed = numbers((size_t)a / 4 + 16), c->packed_back = numbers((size_t)b / 4 + 16);
+    emit_jit_pack(jit, there)(c->packed, c->w), emit_jit_pack(jit, back)(c->packed_back, c->w);
+    c->forward = emit_jit_packed(jit, there), c->backward = emit_jit_packed(jit, back);
     c->grad = emit_jit_grad(jit, there);
     c->tiles = emit_jit_tiles(jit, there);
 }
@@ -128,8 +138,9 @@ static void open_case(Case *c, EmitJit *jit, int layer, int64_t rows) {
 int main(int argc, char **argv) {
     int64_t rows = argc > 1 ? atoll(argv[1]) : 512;
     int rounds = argc > 2 ? atoi(argv[2]) : 15;
+    const char *model = argc > 3 ? argv[3] : NULL; /* only its layers */
     if (rows < 1 || rounds < 1) {
-        fprintf(stderr, "usage: bench_products [rows [rounds]]\n");
+        fprintf(stderr, "usage: bench_products [rows [rounds [model]]]\n");
         return 2;
     }
     EmitJitShape shapes[2 * LAYERS];
@@ -145,17 +156,20 @@ int main(int argc, char **argv) {
     for (int r = 0; r < rounds; r++) {
         top[r] = peak();
         for (int i = 0; i < LAYERS; i++)
-            for (int w = 0; w < WORKS; w++) figure[(1 + i * WORKS + w) * rounds + r] = gflops(w, &c[i]);
+            for (int w = 0; w < WORKS && (!model || strstr(layers[i].models, model)); w++)
+                figure[(1 + i * WORKS + w) * rounds + r] = gflops(w, &c[i]);
     }
     printf("multiply-adds in registers: %.1f GFLOP/s; %ld rows, medians of %d rounds\n\n",
            median(top, rounds), (long)rows, rounds);
     printf("| x W | models | tile | dx | dW | library | dx | dW |\n|---|---|---|---|---|---|---|---|\n");
     for (int i = 0; i < LAYERS; i++) {
-        printf("| %ld × %ld | %s |", (long)layers[i].k, (long)layers[i].n, layers[i].models);
-        for (int w = 0; w < WORKS; w++)
+        bool shown = !model || strstr(layers[i].models, model);
+        if (shown) printf("| %ld × %ld | %s |", (long)layers[i].k, (long)layers[i].n, layers[i].models);
+        for (int w = 0; w < WORKS && shown; w++)
             printf(" %.0f |", median(figure + (1 + i * WORKS + w) * rounds, rounds));
-        printf("\n");
+        if (shown) printf("\n");
         free(c[i].x), free(c[i].dx), free(c[i].w), free(c[i].dw), free(c[i].y), free(c[i].scratch);
+        free(c[i].packed), free(c[i].packed_back);
     }
     free(figure);
     emit_jit_free(jit);

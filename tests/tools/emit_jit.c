@@ -74,9 +74,8 @@ void emit_jit_free(EmitJit *j) {
 static const struct {
     const char *name;
     Val (*f)(Emit *e, Val x);
-} math[] = {{"exp", emit_exp},   {"log", emit_log}, {"log1p", emit_log1p},      {"sigmoid", emit_sigmoid},
-            {"tanh", emit_tanh}, {"erf", emit_erf}, {"softplus", emit_softplus},
-            {"bf16", emit_round_bf16}};
+} math[] = {{"exp", emit_exp},   {"log", emit_log}, {"log1p", emit_log1p},       {"sigmoid", emit_sigmoid},
+            {"tanh", emit_tanh}, {"erf", emit_erf}, {"softplus", emit_softplus}, {"bf16", emit_round_bf16}};
 
 static void math_body(Emit *e, EmitNest *n, int w, void *user) {
     Val (*const *f)(Emit *, Val) = user;
@@ -105,29 +104,49 @@ EmitMathFn emit_jit_math_fn(EmitJit *j, const char *name) { return (EmitMathFn)s
 
 /* ---- products ---- */
 
+static void fill_gemm(EmitJit *j, const EmitJitShape *s, const char *name, bool packed) {
+    Emit *e = &j->e;
+    LLVMTypeRef args[] = {e->ptr, e->ptr, e->ptr, e->ptr, e->i64, e->i64};
+    EmitFn outer = emit_fn_open(e, name, args, 6);
+    LLVMSetLinkage(e->fn, LLVMExternalLinkage);
+    Val p[6];
+    for (unsigned k = 0; k < 6; k++) p[k] = LLVMGetParam(e->fn, k);
+    e->scratch = p[3];
+    EmitGemm g = {.n = s->n,
+                  .k = s->k,
+                  .c = p[0],
+                  .c_row = s->n,
+                  .a = p[1],
+                  .a_row = s->k,
+                  .a_col = 1,
+                  .b = p[2],
+                  .b_row = s->tb ? 1 : s->n,
+                  .b_col = s->tb ? s->k : 1,
+                  .packed = packed};
+    emit_gemm(e, &g, p[4], p[5]);
+    emit_fn_close(e, &outer);
+}
+
+static void fill_pack(EmitJit *j, const EmitJitShape *s, const char *name) {
+    Emit *e = &j->e;
+    LLVMTypeRef args[] = {e->ptr, e->ptr};
+    EmitFn outer = emit_fn_open(e, name, args, 2);
+    LLVMSetLinkage(e->fn, LLVMExternalLinkage);
+    emit_pack(e, &(EmitPack){LLVMGetParam(e->fn, 1), s->tb ? 1 : s->n, s->tb ? s->k : 1,
+                             LLVMGetParam(e->fn, 0), s->n, emit_i64(e, s->k)});
+    emit_fn_close(e, &outer);
+}
+
 static void fill_products(EmitJit *j, int count) {
     Emit *e = &j->e;
     for (int i = 0; i < count; i++) {
         const EmitJitShape *s = &j->shapes[i];
-        LLVMTypeRef args[] = {e->ptr, e->ptr, e->ptr, e->ptr, e->i64, e->i64, e->i64};
-        EmitFn outer = emit_fn_open(e, arena_printf(e->arena, "gemm%d", i), args, 6);
-        LLVMSetLinkage(e->fn, LLVMExternalLinkage);
         Val p[7];
-        for (unsigned k = 0; k < 6; k++) p[k] = LLVMGetParam(e->fn, k);
-        e->scratch = p[3];
-        EmitGemm g = {.n = s->n,
-                      .k = s->k,
-                      .c = p[0],
-                      .c_row = s->n,
-                      .a = p[1],
-                      .a_row = s->k,
-                      .a_col = 1,
-                      .b = p[2],
-                      .b_row = s->tb ? 1 : s->n,
-                      .b_col = s->tb ? s->k : 1};
-        emit_gemm(e, &g, p[4], p[5]);
-        emit_fn_close(e, &outer);
-        outer = emit_fn_open(e, arena_printf(e->arena, "grad%d", i), args, 7);
+        fill_gemm(j, s, arena_printf(e->arena, "gemm%d", i), false);
+        fill_gemm(j, s, arena_printf(e->arena, "packed%d", i), true);
+        fill_pack(j, s, arena_printf(e->arena, "pack%d", i));
+        LLVMTypeRef args[] = {e->ptr, e->ptr, e->ptr, e->ptr, e->i64, e->i64, e->i64};
+        EmitFn outer = emit_fn_open(e, arena_printf(e->arena, "grad%d", i), args, 7);
         LLVMSetLinkage(e->fn, LLVMExternalLinkage);
         for (unsigned k = 0; k < 7; k++) p[k] = LLVMGetParam(e->fn, k);
         e->scratch = p[3];
@@ -142,6 +161,12 @@ EmitJit *emit_jit_products(const EmitJitShape *shapes, int count, int vector_flo
 }
 EmitGemmFn emit_jit_gemm(EmitJit *j, int shape) {
     return (EmitGemmFn)symbol(j, arena_printf(j->arena, "gemm%d", shape));
+}
+EmitGemmFn emit_jit_packed(EmitJit *j, int shape) {
+    return (EmitGemmFn)symbol(j, arena_printf(j->arena, "packed%d", shape));
+}
+EmitPackFn emit_jit_pack(EmitJit *j, int shape) {
+    return (EmitPackFn)symbol(j, arena_printf(j->arena, "pack%d", shape));
 }
 EmitGradFn emit_jit_grad(EmitJit *j, int shape) {
     return (EmitGradFn)symbol(j, arena_printf(j->arena, "grad%d", shape));

@@ -13,6 +13,8 @@ EmitMathFn emit_jit_math_fn(EmitJit *j, const char *name); /* exp log log1p sigm
 
 /* Products of emit_tile.c: rows lo..hi-1 of c[rows,n] = a[rows,k] b, b stored [k,n], or [n,k] if tb. */
 typedef void (*EmitGemmFn)(float *c, const float *a, const float *b, char *scratch, int64_t lo, int64_t hi);
+/* b in panels, as many bytes as emit_jit_scratch says: what the packed product takes as b */
+typedef void (*EmitPackFn)(float *to, const float *b);
 /* Tiles lo..hi-1 of c[k,n] = x[rows,k]^T g[rows,n]. */
 typedef void (*EmitGradFn)(float *c, const float *x, const float *g, char *scratch, int64_t lo, int64_t hi,
                            int64_t rows);
@@ -23,6 +25,8 @@ typedef struct {
 EmitJit *emit_jit_products(const EmitJitShape *shapes, int count,
                            int vector_floats); /* 0: the CPU's; 16: as for AVX-512 */
 EmitGemmFn emit_jit_gemm(EmitJit *j, int shape);
+EmitGemmFn emit_jit_packed(EmitJit *j, int shape);
+EmitPackFn emit_jit_pack(EmitJit *j, int shape);
 EmitGradFn emit_jit_grad(EmitJit *j, int shape);
 int64_t emit_jit_tiles(EmitJit *j, int shape);   /* of the weight gradient */
 int64_t emit_jit_scratch(EmitJit *j, int shape); /* bytes, enough for both */

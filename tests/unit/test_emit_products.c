@@ -55,8 +55,14 @@ static void check_gemm(EmitJit *jit, int k) {
     f(c, a, b, scratch, 0, ROWS);
     assert_true(c[size] == guard);
     expect_product(s, c, a, b, ROWS);
-    static const int64_t cuts[] = {0, 1, 8, 64, 65, 130, 400, ROWS};
-    for (size_t i = 0; i + 1 < sizeof cuts / sizeof *cuts; i++) f(d, a, b, scratch, cuts[i], cuts[i + 1]);
+    static const int64_t cuts[] = {0, 1, 3, 8, 64, 65, 75, 130, 141, 149, 154, 400, ROWS};
+    enum { CUTS = sizeof cuts / sizeof *cuts - 1 };
+    for (size_t i = 0; i < CUTS; i++) f(d, a, b, scratch, cuts[i], cuts[i + 1]);
+    assert_memory_equal(c, d, size * sizeof *c);
+    emit_jit_pack(jit, k)((float *)scratch, b); /* once for all of them */
+    memset(d, 0, size * sizeof *d);
+    for (size_t i = 0; i < CUTS; i++)
+        emit_jit_packed(jit, k)(d, a, (float *)scratch, NULL, cuts[i], cuts[i + 1]);
     assert_memory_equal(c, d, size * sizeof *c);
     free(a), free(b), free(c), free(d), free(scratch);
 }

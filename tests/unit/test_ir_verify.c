@@ -281,6 +281,61 @@ static void test_record(void **state) {
     }
 }
 
+/* Panels are read by products that want them as they stand, and by nothing else. */
+static void test_packs(void **state) {
+    static const char text[] = "ctrc-ir 1\n"
+                               "axis h list\n"
+                               "input csv separator=\",\"\n"
+                               "column x float\n"
+                               "column y float list=\";\" axis=h\n"
+                               "func predict {\n"
+                               "  %%0 = column {col=x} : f32[1]\n"
+                               "  %%1 = pad %%0 {axis=0, before=0, after=1} : f32[2]\n"
+                               "  %%2 = const {value=[0], shape=[2, 2]} : always f32[2,2]\n"
+                               "  %%3 = pack %%2 {t=%d} : always f32[2,2]\n"
+                               "  %%4 = const {value=[0], shape=[2, 4]} : always f32[2,4]\n"
+                               "  %%5 = column {col=y} : f32[~h,1]\n"
+                               "  %%6 = pad %%5 {axis=0, before=0, after=5} : f32[~h,6]\n"
+                               "  %%7 = %s\n"
+                               "}\n";
+    static const char region[] = "fused %%1, %%3 {kind=\"product\"} : f32[2] {\n"
+                                 "    %%8 = arg {index=0} : f32[2]\n"
+                                 "    %%9 = arg {index=1} : always f32[2,2]\n"
+                                 "    %%10 = matmul %%8, %%9 {ta=0, tb=%d} : f32[2]\n"
+                                 "  }";
+    Fx texts = fx_new();
+    const char *right = arena_printf(texts.arena, region, 0), *wrong = arena_printf(texts.arena, region, 1);
+    const struct {
+        int t;
+        const char *user, *wants;
+    } uses[] = {
+        {0, "matmul %1, %3 {ta=0, tb=0} : f32[2]", NULL},
+        {1, "matmul %1, %3 {ta=0, tb=1} : f32[2]", NULL},
+        {0, "gru %6, %4, %3 : f32[~h,8]", NULL},
+        {0, right, NULL},
+        {0, "matmul %1, %3 {ta=0, tb=1} : f32[2]", "tb=0, or as the weights of a recurrent layer"},
+        {1, "matmul %1, %3 {ta=0, tb=0} : f32[2]", "tb=1, or as the weights of a recurrent layer's gradient"},
+        {0, "matmul %3, %2 {ta=0, tb=0} : always f32[2,2]", "tb=0, or as the weights of a recurrent layer"},
+        {1, "gru %6, %4, %3 : f32[~h,8]", "tb=1, or as the weights of a recurrent layer's gradient"},
+        {0, "neg %3 : always f32[2,2]", "tb=0, or as the weights of a recurrent layer"},
+        {0, wrong, "tb=0, or as the weights of a recurrent layer"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
+        Fx fx = fx_new();
+        IrProgram *p = fx_read(&fx, arena_printf(fx.arena, text, uses[i].t, uses[i].user));
+        const char *error = uses[i].wants ? arena_printf(fx.arena,
+                                                         ": expected %%3 only as the right side of a "
+                                                         "product with %s\n",
+                                                         uses[i].wants)
+                                          : "";
+        if ((p == NULL) != (uses[i].wants != NULL) || !strstr(fx_messages(&fx), error))
+            fail_msg("use %zu: expected: %s\n   found: %s", i, error, fx_messages(&fx));
+        fx_free(&fx);
+    }
+    fx_free(&texts);
+}
+
 /* Random pointers swapped within a function: an error or a sound program, never a crash. */
 static void test_shuffled(void **state) {
     (void)state;
@@ -317,8 +372,8 @@ static void test_shuffled(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sound),  cmocka_unit_test(test_damage),   cmocka_unit_test(test_place),
-        cmocka_unit_test(test_record), cmocka_unit_test(test_shuffled),
+        cmocka_unit_test(test_sound),  cmocka_unit_test(test_damage), cmocka_unit_test(test_place),
+        cmocka_unit_test(test_record), cmocka_unit_test(test_packs),  cmocka_unit_test(test_shuffled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
