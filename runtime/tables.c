@@ -185,6 +185,13 @@ uint64_t rt_tables_bytes(const RtTables *t) {
     return sum;
 }
 
+void rt_tables_hold(RtTables *t) {
+    for (int i = 0; i < t->m->n_weights; i++) pthread_mutex_lock(&t->store[i].lock);
+}
+void rt_tables_release(RtTables *t) {
+    for (int i = 0; i < t->m->n_weights; i++) pthread_mutex_unlock(&t->store[i].lock);
+}
+
 uint64_t *rt_tables_updates(RtTables *t) { return t->updates; }
 uint64_t rt_tables_seed(const RtTables *t) { return t->seed; }
 double *rt_tables_keep_negatives(RtTables *t) { return &t->keep_negatives; }
