@@ -130,6 +130,10 @@ static void add(Arena *a, Buffers *b, const IrFunc *f, IrNode *n, int64_t size, 
 static int64_t fixed_size(IrProgram *p, const IrFunc *f, const IrNode *n) {
     const int64_t limit = (int64_t)1 << 44; /* 16 TB: sums of such sizes still can't overflow */
     int64_t elems = ir_type_size(n->type), rows = n->type.live == LIVE_ROW ? p->batch : 1;
+    if (rows < 1) { /* a program may be read and rewritten without one, not planned */
+        diag_error(p->diag, (Span){0}, NULL, "expected a batch of at least 1, found %lld", (long long)rows);
+        return -1;
+    }
     if (n->plan.per_block) rows = (rows + f->blocks - 1) / f->blocks;
     if (elems <= limit / 4 / rows) return round_up(4 * elems * rows, 64);
     diag_error(p->diag, n->span, NULL, "%s of %s takes more than 16 TB with a batch of %lld",
