@@ -17,8 +17,9 @@ void *rt_pages(uint64_t bytes) {
     return p == MAP_FAILED ? NULL : p;
 }
 /* For what is used from its beginning on, without gaps. Huge pages, where the system has them: a save copies
- * the page tables (checkpoint_snapshot.c), which of small pages took 55 ms of CPU a gigabyte, of these 1 ms.
- * Rows that lie scattered would each cost one. */
+ * the page tables (checkpoint_snapshot.c), which of small pages took 55 ms of CPU a gigabyte, of huge ones 1
+ * ms; those that training writes to while a save goes on become small, and rows met first, which are the busy
+ * ones, lie together. Rows that lie scattered would each cost a huge page. */
 static void *packed_pages(uint64_t bytes) {
     void *p = rt_pages(bytes);
     if (p && bytes >= HUGE_PAGE) madvise(p, bytes, MADV_HUGEPAGE);

@@ -62,14 +62,14 @@ int main(int argc, char **argv) {
         if (!rt_saver_save(s, m, t, &state, err, sizeof err)) failed("save", err);
         whole[i] = rt_now() - start;
         start = rt_now();
-        touch_all(t, rows, 2);
+        touch_all(t, rows / 10, 2);
         plain[i] = rt_now() - start;
         double spent = cpu();
         start = rt_now();
         rt_saver_start(s, m, t, &state);
         wait[i] = rt_now() - start;
         busy[i] = cpu() - spent;
-        touch_all(t, rows, 3);
+        touch_all(t, rows / 10, 3);
         pass[i] = rt_now() - start - wait[i];
         if (rt_saver_ask(s, true, err, sizeof err) != RT_SAVE_DONE) failed("snapshot", err);
         all[i] = rt_now() - start;
@@ -77,7 +77,8 @@ int main(int argc, char **argv) {
     double usual = median(wait, n); /* sorted by it */
     printf("%u rows, %.2f GB touched, medians of %d: saved before training goes on %.3f s; snapshot: "
            "training waits "
-           "%.1f ms (%.1f), at most %.1f, done after %.3f s; a pass over all rows %.3f s, during a snapshot "
+           "%.1f ms (%.1f), at most %.1f, done after %.3f s; a pass over a tenth of the rows %.3f s, during "
+           "a snapshot "
            "%.3f s\n",
            rows, (double)rows * ROW_BYTES / 1e9, n, median(whole, n), 1e3 * usual, 1e3 * median(busy, n),
            1e3 * wait[n - 1], median(all, n), median(plain, n), median(pass, n));
