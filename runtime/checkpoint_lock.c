@@ -109,7 +109,10 @@ RtLock *rt_lock_take(const char *dir, char *err, size_t err_bytes) {
     RtLock *l = malloc(sizeof *l);
     if (!l) abort();
     l->fd = -1;
-    while (lock_path(dir, l->path) && (l->fd = open(l->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666)) >= 0) {
+    /* no link is followed: in a directory of many users it might lead to a file that we are not to write to
+     */
+    enum { HOW = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW };
+    while (lock_path(dir, l->path) && (l->fd = open(l->path, HOW, 0666)) >= 0) {
         if (!lock(l->fd)) {
             if (errno == EWOULDBLOCK) {
                 tell_owner(l->fd, dir, err, err_bytes);
