@@ -13,8 +13,9 @@ typedef enum { EMIT_LLVM, EMIT_ASM, EMIT_OBJ } BackendEmit;
 bool backend_emit(IrProgram *p, const char *march, int level, BackendEmit what, FILE *out);
 /* The same as two object files for one link, made side by side by two threads. */
 bool backend_emit_parts(IrProgram *p, const char *march, int level, FILE *products, FILE *others);
-/* Object to a temporary file, linked by `cc` with lib_dir/libctrc_rt.a; replaces exe whole or not at all. */
-bool backend_link(IrProgram *p, const char *march, int level, const char *lib_dir, const char *exe);
+/* Object to a temporary file, linked by `cc` with lib_dir/libctrc_rt.a; replaces exe whole or not at all. alone:
+ * linked statically, so that it needs no library where it runs; then no product may go to oneDNN. */
+bool backend_link(IrProgram *p, const char *march, int level, const char *lib_dir, const char *exe, bool alone);
 /* The model description (runtime/README.md), malloc'd, NUL-terminated. */
 char *backend_describe(IrProgram *p, const char *march);
 bool backend_emit_plan(IrProgram *p, const char *march, FILE *out); /* --emit=plan */

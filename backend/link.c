@@ -51,14 +51,22 @@ static bool write_objects(IrProgram *p, const char *march, int level, char *cons
     return ok;
 }
 
-static bool run_linker(IrProgram *p, char *const object[OBJECTS], const char *lib, const char *to) {
-    char *argv[] = {"cc",        "-o",
-                    (char *)to,  object[0],
-                    object[1],   (char *)lib,
-                    "-ldnnl",    "-lxxhash",
-                    "-lz",       "-lzstd",
-                    "-ljansson", "-lpthread",
-                    "-lm",       SANITIZED ? "-fsanitize=address,undefined" : NULL,
+static bool run_linker(IrProgram *p, char *const object[OBJECTS], const char *lib, const char *to,
+                       bool alone) {
+    char *argv[] = {"cc",
+                    "-o",
+                    (char *)to,
+                    object[0],
+                    object[1],
+                    (char *)lib,
+                    "-lxxhash",
+                    "-lz",
+                    "-lzstd",
+                    "-ljansson",
+                    "-lpthread",
+                    "-lm",
+                    alone ? "-static" : "-ldnnl",
+                    SANITIZED ? "-fsanitize=address,undefined" : NULL,
                     NULL};
     pid_t pid;
     setenv("PATH", "/usr/bin:/bin", 0); /* without any, cc is found and cannot find the linker */
@@ -80,6 +88,25 @@ static bool run_linker(IrProgram *p, char *const object[OBJECTS], const char *li
     return false;
 }
 
+/* Debian has oneDNN as a shared library only. The runtime's one call of it is linked where a kernel needs it.
+ */
+static bool may_stand_alone(IrProgram *p) {
+    if (SANITIZED) {
+        diag_error(p->diag, (Span){0}, NULL,
+                   "--static: sanitizers, which this ctrc was built with, can't be");
+        return false;
+    }
+    for (int f = 0; f < p->n_funcs; f++)
+        for (int i = 0; i < p->funcs[f]->body.n; i++) {
+            const IrNode *n = p->funcs[f]->body.nodes[i];
+            if (n->plan.kernel != KERNEL_LIBRARY || n->plan.domain == DOM_NONE) continue;
+            diag_error(p->diag, n->span, "--enable='schedule(products=tile)' generates code for each",
+                       "--static: a product is planned for oneDNN, which can't be linked statically");
+            return false;
+        }
+    return true;
+}
+
 /* Permissions as any new program gets them: mkstemp's file is its owner's alone. */
 static bool publish(IrProgram *p, const char *from, const char *exe) {
     mode_t mask = umask(0);
@@ -89,7 +116,8 @@ static bool publish(IrProgram *p, const char *from, const char *exe) {
     return false;
 }
 
-bool backend_link(IrProgram *p, const char *march, int level, const char *lib_dir, const char *exe) {
+bool backend_link(IrProgram *p, const char *march, int level, const char *lib_dir, const char *exe,
+                  bool alone) {
     const char *lib = arena_printf(p->arena, "%s/libctrc_rt.a", lib_dir);
     if (access(lib, R_OK) != 0) {
         diag_error(p->diag, (Span){0},
@@ -97,11 +125,12 @@ bool backend_link(IrProgram *p, const char *march, int level, const char *lib_di
                    "can't read the runtime library '%s': %s", lib, strerror(errno));
         return false;
     }
+    if (alone && !may_stand_alone(p)) return false;
     char *object[OBJECTS] = {temporary(p, exe, ".o")}, *program = NULL;
     if (object[0]) object[1] = temporary(p, exe, ".o");
     if (object[1]) program = temporary(p, exe, "");
-    bool ok = program && write_objects(p, march, level, object) && run_linker(p, object, lib, program) &&
-              publish(p, program, exe);
+    bool ok = program && write_objects(p, march, level, object) &&
+              run_linker(p, object, lib, program, alone) && publish(p, program, exe);
     if (program && !ok) unlink(program);
     for (int i = 0; i < OBJECTS; i++)
         if (object[i]) unlink(object[i]);

@@ -134,7 +134,7 @@ static int compile(Driver *v) {
     int r = load_and_transform(v, &p);
     if (r != DONE) return r;
     if (!driver_may_write(v->d, exe, true)) return FAILED;
-    return backend_link(p, v->o.march, v->o.pass.level, lib, exe) ? DONE : FAILED;
+    return backend_link(p, v->o.march, v->o.pass.level, lib, exe, v->o.alone) ? DONE : FAILED;
 }
 
 static int check(Driver *v) {

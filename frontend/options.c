@@ -110,6 +110,11 @@ static bool take_march(Context *c, const char *v) {
     c->o->march = v;
     return true;
 }
+static bool take_static(Context *c, const char *v) {
+    (void)v;
+    c->o->alone = true;
+    return true;
+}
 static bool take_tune(Context *c, const char *v) {
     (void)v;
     return wrong(c, "the kernels are chosen from measurements that ctrc brings along",
@@ -179,6 +184,7 @@ static const Option table[] = {
     {"--print-only", true, IN_COMPILE | IN_CHECK, take_only},
     {"--verify-each", false, IN_COMPILE | IN_CHECK, take_verify},
     {"--march", true, IN_COMPILE | IN_CHECK, take_march},
+    {"--static", false, IN_COMPILE, take_static},
     {"--tune-kernels", false, IN_COMPILE, take_tune},
     {"--rows", true, IN_SYNTH, take_rows},
     {"--seed", true, IN_SYNTH, take_seed},
@@ -268,6 +274,18 @@ static bool check_files(Context *c, const char **files, int n) {
                  command_name(c->o->command));
 }
 
+/* No product goes to the library then, unless schedule's arguments say so: and then linking says that it
+ * can't. */
+static void generate_products(Context *c) {
+    PassOptions *p = &c->o->pass;
+    PassArg *list = (PassArg *)p->enable, tile = {"schedule", "products=tile"};
+    int cap = p->n_enable;
+    for (int i = 0; i < p->n_enable; i++)
+        if (!strcmp(list[i].name, "schedule")) return;
+    ARENA_PUSH(c->a, list, p->n_enable, cap, tile);
+    p->enable = list;
+}
+
 static bool check_sense(Context *c) {
     Options *o = c->o;
     bool shows = o->pass.n_print_before || o->pass.n_print_after || o->emit == EMIT_IR;
@@ -275,6 +293,9 @@ static bool check_sense(Context *c) {
         return wrong(c, NULL, "--print-only needs --print-before, --print-after or --emit=ir");
     if (o->command == CMD_SYNTH && !o->rows) return wrong(c, NULL, "synth needs --rows N");
     if (o->command == CMD_SYNTH && !o->out) return wrong(c, NULL, "synth needs -o FILE");
+    if (o->alone && o->emit != EMIT_NOTHING)
+        return wrong(c, NULL, "--static links a program, --emit makes none");
+    if (o->alone) generate_products(c);
     const char *files[] = {o->file, o->second};
     bool source = false;
     for (int i = 0; i < 2; i++) {
@@ -339,6 +360,8 @@ void options_help(FILE *out) {
         "    --print-only=NAME           of it only the layer NAME, or the value %ID, and its neighbours\n"
         "    --verify-each               check the program after each pass\n"
         "    --march=CPU                 native (default), x86-64-v3 or x86-64-v4\n"
+        "    --static                    a program that needs no library where it runs; all products are "
+        "generated\n"
         "  ctrc check MODEL.ctr          errors and warnings only\n"
         "  ctrc diff A.ir B.ir           what changed, op by op\n"
         "  ctrc synth MODEL.ctr --rows N [--seed S] -o FILE\n"

@@ -177,7 +177,7 @@ void ev_train(Ev *ev, Scope *s, const AstStmt *st) {
                     st->train.n_args, a))
         return;
     const int64_t most = (int64_t)1 << 53;
-    whole(ev, &a[0], "batch", 1, 1 << 24, &p->batch);
+    whole(ev, &a[0], "batch", 1, IR_MAX_BATCH, &p->batch);
     whole(ev, &a[1], "epochs", 1, most, &p->epochs);
     whole(ev, &a[2], "steps", 1, most, &p->steps);
     whole(ev, &a[3], "shuffle", 0, (int64_t)1 << 32, &p->shuffle);

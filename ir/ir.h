@@ -222,6 +222,7 @@ typedef struct {
 
 typedef struct { const char *name; bool is_string; double num; const char *str; } IrParam;
 
+enum { IR_MAX_BATCH = 1 << 24 };
 typedef struct IrProgram {
     Arena *arena;
     Diag *diag;

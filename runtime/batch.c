@@ -162,18 +162,30 @@ static void find_records(RtAssembler *a, Own *o, const RtRef *refs, uint32_t n) 
     o->batch.row_bad = is_bad;
 }
 
-static void make_offsets(RtAssembler *a, Own *o, uint32_t n) {
+static bool too_many(const RtAssembler *a, uint64_t found, const char *what, const char *name,
+                     RtMessage *err) {
+    return rt_message(err,
+                      "error: a batch of %u rows has %llu %s '%s', expected fewer than 2^32: compile "
+                      "the model with a smaller batch",
+                      a->batch, (unsigned long long)found, what, name);
+}
+
+/* Places in a batch are numbered in 32 bits; so are the occurrences of a table's rows in it. */
+static bool make_offsets(RtAssembler *a, Own *o, uint32_t n, RtMessage *err) {
     for (int i = 0; i < a->p->m->n_axes; i++) {
         int word = a->p->axis_word[i];
         if (word < 0) continue;
-        uint32_t *off = room(&o->offsets[i], ((size_t)n + 1) * sizeof *off), sum = 0;
+        uint32_t *off = room(&o->offsets[i], ((size_t)n + 1) * sizeof *off);
+        uint64_t sum = 0;
         for (uint32_t r = 0; r < n; r++) {
-            off[r] = sum;
+            off[r] = (uint32_t)sum;
             sum += a->record[r][word];
         }
-        off[n] = sum;
+        if (sum > UINT32_MAX) return too_many(a, sum, "values along", a->p->m->axes[i].name, err);
+        off[n] = (uint32_t)sum;
         o->batch.offsets[i] = off;
     }
+    return true;
 }
 
 /* Values of an item in the batch: rows, or positions along its axis. */
@@ -304,15 +316,27 @@ static void find_slots(const RtAssembler *a, int weight, const uint32_t *id, uin
     pthread_mutex_unlock(&lock);
 }
 
+/* How many values of the batch are looked up in a table. */
+static size_t looked_up(const RtAssembler *a, const Own *o, int weight, uint32_t n) {
+    size_t total = 0;
+    for (int l = 0; l < a->p->m->n_lookups; l++)
+        if (looks_up(a, l, weight)) total += lookup_count(a, o, l, n);
+    return total;
+}
+
+static bool tables_fit(const RtAssembler *a, const Own *o, uint32_t n, RtMessage *err) {
+    for (int w = 0; w < a->p->m->n_weights; w++) {
+        size_t total = looked_up(a, o, w, n);
+        if (total > UINT32_MAX) return too_many(a, total, "lookups in", a->p->m->weights[w].name, err);
+    }
+    return true;
+}
+
 static void fill_table(RtAssembler *a, Own *o, int weight, uint32_t n) {
     const RtModel *m = a->p->m;
-    size_t total = 0, want = 64;
+    size_t total = looked_up(a, o, weight, n), want = 64;
     bool any = false;
-    for (int l = 0; l < m->n_lookups; l++) {
-        if (!looks_up(a, l, weight)) continue;
-        any = true;
-        total += lookup_count(a, o, l, n);
-    }
+    for (int l = 0; l < m->n_lookups; l++) any |= looks_up(a, l, weight);
     if (!any) return;
     int bits = 6;
     for (; want < total * 2; want *= 2) bits++;
@@ -345,11 +369,12 @@ static void fill_table(RtAssembler *a, Own *o, int weight, uint32_t n) {
         .n = n_ids, .id = id, .slot = slot, .start = start, .occ_lookup = occ_lookup, .occ_index = occ_index};
 }
 
-void rt_batch_fill(RtAssembler *a, RtBatch *b, const RtRef *refs, uint32_t n) {
+bool rt_batch_fill(RtAssembler *a, RtBatch *b, const RtRef *refs, uint32_t n, RtMessage *err) {
     Own *o = b->own;
     b->rows = n;
     find_records(a, o, refs, n);
-    make_offsets(a, o, n);
+    if (!make_offsets(a, o, n, err) || !tables_fit(a, o, n, err)) return false;
     gather(a, o, refs, n);
     for (int w = 0; w < a->p->m->n_weights; w++) fill_table(a, o, w, n);
+    return true;
 }

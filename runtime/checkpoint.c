@@ -15,6 +15,10 @@ struct RtSaver {
     RtSite place;
     RtLock *lock;
     int keep, how;
+    RtSnapshot snapshot;
+    bool alone;    /* no more snapshots: they can't be made, or don't live */
+    RtSaveEnd end; /* of a save that rt_saver_start did itself, not told yet */
+    char why[RT_MESSAGE];
 };
 
 RtSaver *rt_saver_open(const char *dir, int keep, char *err, size_t err_bytes) {
@@ -35,6 +39,7 @@ void rt_saver_begin(RtSaver *s, int how) { s->how = how; }
 
 void rt_saver_close(RtSaver *s) {
     if (!s) return;
+    rt_snapshot_close(&s->snapshot);
     rt_lock_release(s->lock);
     free(s);
 }
@@ -79,6 +84,52 @@ bool rt_saver_save(RtSaver *s, const RtModel *m, RtTables *t, const RtState *sta
     rt_keep_prune(g->dir, s->how == RT_SAVE_FRESH ? 0 : state->step, s->keep - 1);
     s->how = RT_SAVE_GO_ON;
     return true;
+}
+
+/* ---- while training goes on ---- */
+
+typedef struct {
+    RtSaver *s;
+    const RtModel *m;
+    RtTables *t;
+    const RtState *state;
+} Job;
+
+static bool save_in_child(void *arg, char *err, size_t err_bytes) {
+    Job *j = arg;
+    rt_tables_release(j->t);
+    return rt_saver_save(j->s, j->m, j->t, j->state, err, err_bytes);
+}
+
+static bool start_child(Job *j) {
+    char reason[RT_SHOWN];
+    rt_tables_hold(j->t);
+    bool ok = rt_snapshot_start(&j->s->snapshot, save_in_child, j);
+    int e = errno;
+    rt_tables_release(j->t);
+    if (!ok) rt_warn("cannot save beside training, which waits for each save: %s", rt_reason(e, reason));
+    return ok;
+}
+
+void rt_saver_start(RtSaver *s, const RtModel *m, RtTables *t, const RtState *state) {
+    Job j = {s, m, t, state};
+    if (!s->alone && start_child(&j)) return;
+    s->alone = true;
+    s->end = rt_saver_save(s, m, t, state, s->why, sizeof s->why) ? RT_SAVE_DONE : RT_SAVE_FAILED;
+}
+
+RtSaveEnd rt_saver_ask(RtSaver *s, bool wait, char *err, size_t err_bytes) {
+    bool killed = false;
+    RtSaveEnd end = s->end;
+    if (end == RT_SAVE_FAILED) snprintf(err, err_bytes, "%s", s->why);
+    if (end == RT_SAVE_NONE) end = rt_snapshot_ask(&s->snapshot, wait, &killed, err, err_bytes);
+    s->end = RT_SAVE_NONE;
+    if (end == RT_SAVE_DONE) s->how = RT_SAVE_GO_ON;
+    if (killed) { /* for want of memory, most likely: two of us don't fit */
+        s->alone = true;
+        rt_site_recover(&s->place);
+    }
+    return end;
 }
 
 /* ---- reading ---- */

@@ -26,7 +26,13 @@ void rt_saver_begin(RtSaver *s, int how);
 /* Replaces the checkpoint that dir holds, which stays as it is if this one fails; other files in dir stay. */
 bool rt_saver_save(RtSaver *s, const RtModel *m, RtTables *t, const RtState *state, char *err,
                    size_t err_bytes);
-void rt_saver_close(RtSaver *s); /* may be NULL */
+/* The same from a snapshot: returns at once, and a process of its own writes while the tables change again. None
+ * may be under way. Where no process can be made it is saved before this returns. */
+void rt_saver_start(RtSaver *s, const RtModel *m, RtTables *t, const RtState *state);
+/* How the save that was started has ended, told once: NONE, there is nothing to tell. wait: until it has. */
+typedef enum { RT_SAVE_NONE, RT_SAVE_RUNS, RT_SAVE_DONE, RT_SAVE_FAILED } RtSaveEnd;
+RtSaveEnd rt_saver_ask(RtSaver *s, bool wait, char *err, size_t err_bytes);
+void rt_saver_close(RtSaver *s); /* waits for what was started; may be NULL */
 
 /* ---- reading ---- */
 

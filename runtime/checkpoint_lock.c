@@ -3,6 +3,7 @@
  * a mounted directory, or under a parent that we may not write, inside. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,8 @@
 #include <unistd.h>
 #include "runtime/checkpoint_own.h"
 #include "runtime/message.h"
+
+enum { RETRY_MS = 10, PATIENCE_MS = 20000 };
 
 struct RtLock {
     int fd;
@@ -70,12 +73,47 @@ static bool write_owner(int fd) {
     return !ftruncate(fd, 0) && pwrite(fd, text, (size_t)n, 0) == n;
 }
 
+static bool is_zombie(long pid) {
+    char path[40], text[400] = "";
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    FILE *f = fopen(path, "re");
+    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    if (f) fclose(f);
+    const char *state = n ? strrchr(text, ')') : NULL; /* "pid (name) S …", and the name may hold anything */
+    return state && state[1] == ' ' && (state[2] == 'Z' || state[2] == 'X');
+}
+
+/* A program that was killed may leave a process that saved for it (checkpoint_snapshot.c): it holds the lock
+ * until it is gone, too, at once unless the disk lets nobody go. */
+static bool owner_is_gone(int fd) {
+    char text[300] = "", host[100] = "", here[100] = "";
+    long pid = 0;
+    gethostname(here, sizeof here - 1);
+    bool known = pread(fd, text, sizeof text - 1, 0) > 0 && sscanf(text, "%ld %99s", &pid, host) == 2;
+    return known && pid > 0 && !strcmp(host, here) &&
+           ((kill((pid_t)pid, 0) && errno == ESRCH) || is_zombie(pid));
+}
+
+static bool lock(int fd) {
+    for (int waited = 0;; waited += RETRY_MS) {
+        if (!flock(fd, LOCK_EX | LOCK_NB)) return true;
+        if (errno != EWOULDBLOCK || waited >= PATIENCE_MS) return false;
+        bool gone = owner_is_gone(fd);
+        errno = EWOULDBLOCK;
+        if (!gone) return false;
+        usleep(RETRY_MS * 1000);
+    }
+}
+
 RtLock *rt_lock_take(const char *dir, char *err, size_t err_bytes) {
     RtLock *l = malloc(sizeof *l);
     if (!l) abort();
     l->fd = -1;
-    while (lock_path(dir, l->path) && (l->fd = open(l->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666)) >= 0) {
-        if (flock(l->fd, LOCK_EX | LOCK_NB)) {
+    /* no link is followed: in a directory of many users it might lead to a file that we are not to write to
+     */
+    enum { HOW = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW };
+    while (lock_path(dir, l->path) && (l->fd = open(l->path, HOW, 0666)) >= 0) {
+        if (!lock(l->fd)) {
             if (errno == EWOULDBLOCK) {
                 tell_owner(l->fd, dir, err, err_bytes);
                 close(l->fd);

@@ -2,6 +2,7 @@
 #ifndef CTRC_RUNTIME_CHECKPOINT_OWN_H
 #define CTRC_RUNTIME_CHECKPOINT_OWN_H
 #include <limits.h>
+#include <sys/types.h>
 #include "runtime/checkpoint.h"
 
 #define RT_WEIGHTS_FILE "weights.safetensors"
@@ -57,6 +58,19 @@ bool rt_keep_last(const char *dir, uint64_t step);
 void rt_keep_prune(const char *dir, uint64_t from, int n);
 int rt_keep_list(const char *dir, uint64_t **steps); /* ascending, malloc'd */
 void rt_remove_checkpoint(const char *dir);          /* our files, and dir if nothing else is in it */
+
+/* ---- saving from a snapshot (checkpoint_snapshot.c) ---- */
+typedef struct {
+    bool running; /* it has told nothing yet */
+    pid_t pid;    /* of a child that isn't reaped yet, 0: none */
+    int from;     /* the pipe that it tells by */
+} RtSnapshot;
+typedef bool (*RtSnapshotFn)(void *arg, char *err, size_t err_bytes);
+/* Calls fn in a child that has the memory as it is now. False: there is none, errno says why. */
+bool rt_snapshot_start(RtSnapshot *s, RtSnapshotFn fn, void *arg);
+/* What fn returned, told once; killed: the child ended without a word. */
+RtSaveEnd rt_snapshot_ask(RtSnapshot *s, bool wait, bool *killed, char *err, size_t err_bytes);
+void rt_snapshot_close(RtSnapshot *s); /* waits */
 
 /* ---- the lock (checkpoint_lock.c) ---- */
 typedef struct RtLock RtLock;

@@ -171,12 +171,14 @@ bool rt_state_write(const char *path, const RtModel *m, RtTables *t, const RtSta
 /* What every reader of a checkpoint needs. */
 static bool read_keys(RtJson *j, const json_t *o, RtState *s) {
     char sum[20];
+    int n;
     rt_json_int(j, o, "seed", INT64_MIN, INT64_MAX);
     s->step = (uint64_t)rt_json_int(j, o, "step", 0, INT64_MAX);
     s->epoch = (uint64_t)rt_json_int(j, o, "epoch", 0, INT64_MAX);
     s->epoch_rows = (uint64_t)rt_json_int(j, o, "epoch_rows", 0, INT64_MAX);
     rt_json_str(j, o, "digest");
     rt_json_str(j, o, "model");
+    rt_json_strs(j, o, "passes", &n);
     rt_json_get(j, o, "vocabularies", JSON_ARRAY);
     rt_json_get(j, o, "updates", JSON_OBJECT);
     rt_json_get(j, o, "checksums", JSON_OBJECT);

@@ -1,5 +1,6 @@
 /* `info`: what this program is, for people and as JSON. Nothing is read or allocated for it. */
 #include <inttypes.h>
+#include <link.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,6 +98,23 @@ static json_t *metrics_json(const RtModel *m) {
     return a;
 }
 
+/* ---- libraries ---- */
+
+/* The file's name of each that the program runs with; the program itself and what the kernel gives it have
+ * none that begins with "lib". */
+static int add_library(struct dl_phdr_info *x, size_t bytes, void *list) {
+    (void)bytes;
+    const char *slash = strrchr(x->dlpi_name, '/'), *name = slash ? slash + 1 : x->dlpi_name;
+    if (!strncmp(name, "lib", 3)) json_array_append_new(list, json_string(name));
+    return 0;
+}
+
+static json_t *libraries(void) {
+    json_t *list = json_array();
+    dl_iterate_phdr(add_library, list);
+    return list;
+}
+
 static int info_json(const RtModel *m) {
     json_t *predictions = json_array();
     for (int i = 0; i < m->n_predictions; i++)
@@ -123,6 +141,7 @@ static int info_json(const RtModel *m) {
     json_object_set_new(o, "passes", strings(m->passes, m->n_passes));
     json_object_set_new(o, "changes", strings(m->changes, m->n_changes));
     json_object_set_new(o, "kernels", op_counts(&m->fn[RT_TRAIN]));
+    json_object_set_new(o, "libraries", libraries());
     return rt_print_json(o);
 }
 
@@ -187,6 +206,15 @@ static void print_kernels(const RtModel *m) {
     json_decref(o);
 }
 
+static void print_libraries(void) {
+    json_t *list = libraries();
+    printf("%-12s", "libraries");
+    for (size_t k = 0; k < json_array_size(list); k++)
+        printf("%s %s", k ? "," : "", json_string_value(json_array_get(list, k)));
+    puts(json_array_size(list) ? "" : " none, linked statically");
+    json_decref(list);
+}
+
 static int info_text(const RtModel *m) {
     char a[32], b[32];
     row("model", "%s", m->name);
@@ -203,6 +231,7 @@ static int info_text(const RtModel *m) {
     print_list("passes", m->passes, m->n_passes);
     print_list("changes", m->changes, m->n_changes);
     print_kernels(m);
+    print_libraries();
     for (int i = 0; i < m->n_params; i++)
         if (m->params[i].is_string)
             row(i ? "" : "params", "%s = \"%s\"", m->params[i].name, m->params[i].str);

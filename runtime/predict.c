@@ -26,6 +26,20 @@ static int out_failed(const Out *o) {
                    o->path ? o->path : "stdout", rt_reason(errno, reason));
 }
 
+/* A file of our own beside path: whatever has its name already, a link of somebody else's among it, is left
+ * alone. Permissions are those of any new file, mkstemp's is its owner's only. */
+static FILE *temporary(Out *o) {
+    int fd = mkstemp(o->temp);
+    if (fd < 0) {
+        o->temp[0] = 0; /* nothing to remove */
+        return NULL;
+    }
+    mode_t mask = umask(0);
+    umask(mask);
+    fchmod(fd, 0666 & ~mask);
+    return fdopen(fd, "w");
+}
+
 static int out_open(Out *o, const char *path) {
     struct stat st;
     *o = (Out){.f = stdout, .path = path};
@@ -37,11 +51,11 @@ static int out_open(Out *o, const char *path) {
             o->f = fopen(path, "w");
         return S_ISDIR(st.st_mode) || !o->f ? out_failed(o) : RT_EXIT_OK;
     }
-    if ((size_t)snprintf(o->temp, sizeof o->temp, "%s.tmp", path) >= sizeof o->temp) {
+    if ((size_t)snprintf(o->temp, sizeof o->temp, "%s.XXXXXX", path) >= sizeof o->temp) {
         errno = ENAMETOOLONG;
         return out_failed(o);
     }
-    o->f = fopen(o->temp, "w");
+    o->f = temporary(o);
     return o->f ? RT_EXIT_OK : out_failed(o);
 }
 

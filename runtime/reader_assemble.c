@@ -48,11 +48,22 @@ static void hand_on(RtReader *r, RtBatch *b) {
     pthread_mutex_unlock(&r->lock);
 }
 
-/* False: told to stop. */
+static void set_error(Assembly *a, const RtMessage *error) {
+    pthread_mutex_lock(&a->r->lock);
+    a->r->error = *error;
+    a->r->failed = true;
+    pthread_mutex_unlock(&a->r->lock);
+}
+
+/* False: told to stop, or an error. */
 static bool emit(Assembly *a, bool last) {
     RtBatch *b = free_batch(a->r);
+    RtMessage error;
     if (!b) return false;
-    rt_batch_fill(a->r->assembler, b, a->batch, a->n_batch);
+    if (!rt_batch_fill(a->r->assembler, b, a->batch, a->n_batch, &error)) {
+        set_error(a, &error);
+        return false;
+    }
     b->epoch = a->epoch;
     b->last_of_epoch = last;
     RtBatchOwn *o = b->own;
@@ -105,10 +116,7 @@ static bool add_rows(Assembly *a, RtRows *rows) {
 /* Whole batches that came before an error still count. */
 static void fail(Assembly *a, const RtMessage *error) {
     if (a->n_batch == a->r->o.batch && !emit(a, false)) return;
-    pthread_mutex_lock(&a->r->lock);
-    a->r->error = *error;
-    a->r->failed = true;
-    pthread_mutex_unlock(&a->r->lock);
+    set_error(a, error);
 }
 
 static bool any_rows(const Assembly *a, RtMessage *error) {

@@ -299,7 +299,8 @@ typedef struct RtBatchOwn {
 } RtBatchOwn;
 RtBatch *rt_batch_new(const RtAssembler *a);
 void rt_batch_free(const RtAssembler *a, RtBatch *b);
-void rt_batch_fill(RtAssembler *a, RtBatch *b, const RtRef *refs, uint32_t n);
+/* False: more values than a batch can hold. */
+bool rt_batch_fill(RtAssembler *a, RtBatch *b, const RtRef *refs, uint32_t n, RtMessage *err);
 
 /* ---- the reader itself (reader.c) and its assembly thread (reader_assemble.c) ---- */
 typedef struct RtBadFiles RtBadFiles;

@@ -136,6 +136,7 @@ struct RtTensorFile {
     void *map;
     size_t bytes;
     const char *data;
+    void *copy; /* of the data, where other programs' headers leave it unaligned; else NULL */
     RtTensor *list;
     int n;
 };
@@ -160,6 +161,14 @@ static bool read_entry(RtTensor *t, const char *name, const json_t *o, uint64_t 
     t->offset = (uint64_t)lo;
     return lo >= 0 && hi >= lo && (uint64_t)hi <= data_bytes && (uint64_t)(hi - lo) == t->bytes &&
            lo % (t->i64 ? 8 : 4) == 0;
+}
+
+static void align_data(RtTensorFile *f) {
+    size_t bytes = f->bytes - (size_t)(f->data - (const char *)f->map);
+    if ((uintptr_t)f->data % 8 == 0) return;
+    f->copy = need(malloc(bytes ? bytes : 1));
+    memcpy(f->copy, f->data, bytes);
+    f->data = f->copy;
 }
 
 static bool read_header(RtTensorFile *f, const char *path, char *err, size_t err_bytes) {
@@ -192,6 +201,7 @@ static bool read_header(RtTensorFile *f, const char *path, char *err, size_t err
     }
     json_decref(root);
     if (ok) qsort(f->list, f->n, sizeof *f->list, by_name);
+    if (ok) align_data(f);
     return ok;
 }
 
@@ -222,6 +232,7 @@ void rt_tensors_close(RtTensorFile *f) {
     if (!f) return;
     for (int i = 0; i < f->n; i++) free(f->list[i].name);
     free(f->list);
+    free(f->copy);
     if (f->map) munmap(f->map, f->bytes);
     free(f);
 }

@@ -8,11 +8,22 @@
 
 /* ---- memory ---- */
 
+enum { HUGE_PAGE = 2 << 20 };
+
 /* Pages that nobody touched cost nothing: a table reserves room for all its rows at once and never moves. */
 void *rt_pages(uint64_t bytes) {
     void *p = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return p == MAP_FAILED ? NULL : p;
+}
+/* For what is used from its beginning on, without gaps. Huge pages, where the system has them: a save copies
+ * the page tables (checkpoint_snapshot.c), which of small pages took 55 ms of CPU a gigabyte, of huge ones 1
+ * ms; those that training writes to while a save goes on become small, and rows met first, which are the busy
+ * ones, lie together. Rows that lie scattered would each cost a huge page. */
+static void *packed_pages(uint64_t bytes) {
+    void *p = rt_pages(bytes);
+    if (p && bytes >= HUGE_PAGE) madvise(p, bytes, MADV_HUGEPAGE);
+    return p;
 }
 void rt_pages_free(void *p, uint64_t bytes) {
     if (p) munmap(p, bytes ? bytes : 1);
@@ -96,12 +107,13 @@ static bool store_reserve(RtTables *t, int i) {
     if (s->by_row && !(s->state = rt_pages(s->rows))) return false;
     if (s->by_row && needs_last(s->opt) && !(s->last = rt_pages(s->rows * sizeof *s->last))) return false;
     if (w->sparse) {
-        if (!(t->rows[i] = s->base = rt_pages(s->rows * s->stride * sizeof(float)))) return false;
+        uint64_t bytes = s->rows * s->stride * sizeof(float);
+        if (!(t->rows[i] = s->base = s->direct ? rt_pages(bytes) : packed_pages(bytes))) return false;
         return s->direct || (s->ids = rt_pages(s->rows * sizeof *s->ids));
     }
-    if (!(t->weights[i] = rt_pages(w->size * sizeof(float)))) return false;
+    if (!(t->weights[i] = packed_pages(w->size * sizeof(float)))) return false;
     for (int k = 0; k < w->n_slots; k++)
-        if (!(t->slots[3 * i + k] = rt_pages(w->size * sizeof(float)))) return false;
+        if (!(t->slots[3 * i + k] = packed_pages(w->size * sizeof(float)))) return false;
     return true;
 }
 
@@ -183,6 +195,13 @@ uint64_t rt_tables_bytes(const RtTables *t) {
         sum += met * row + (s->direct ? 0 : met * sizeof *s->ids) + s->index.size * sizeof *s->index.entry;
     }
     return sum;
+}
+
+void rt_tables_hold(RtTables *t) {
+    for (int i = 0; i < t->m->n_weights; i++) pthread_mutex_lock(&t->store[i].lock);
+}
+void rt_tables_release(RtTables *t) {
+    for (int i = 0; i < t->m->n_weights; i++) pthread_mutex_unlock(&t->store[i].lock);
 }
 
 uint64_t *rt_tables_updates(RtTables *t) { return t->updates; }

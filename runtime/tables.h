@@ -49,6 +49,9 @@ void rt_tables_get_row(RtTables *t, int weight, uint32_t id, int part, float *ou
 /* Stores a row read from a checkpoint: it counts as touched. Of each row, part 0 first. */
 void rt_tables_put_row(RtTables *t, int weight, uint32_t id, int part, const float *values);
 void rt_tables_loaded(RtTables *t, uint64_t step); /* after all rows are put; as many updates as steps */
+/* Between the two no reader's thread is amid a change: what fork copies is whole. */
+void rt_tables_hold(RtTables *t);
+void rt_tables_release(RtTables *t); /* after fork: in both processes */
 /* Before dense arrays are read: what rows of theirs have missed is done. Changes no bit of what comes after.
  */
 void rt_tables_settle(RtTables *t);

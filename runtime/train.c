@@ -11,20 +11,29 @@
 
 /* ---- saving ---- */
 
-/* While training goes on: a disk that is full now may not be so at the end, so the work isn't thrown away. */
-static void save_midway(RtTrain *t) {
+/* What has become of the save that was begun last. A disk that is full now may not be so at the end, so the
+ * work isn't thrown away. */
+static void hear_of_save(RtTrain *t, bool wait) {
     char err[RT_MESSAGE] = "";
-    bool was = t->saved;
-    if (rt_train_save(t, err, sizeof err)) return;
-    if (was)
+    if (!t->saver || rt_train_ask_save(t, wait, err, sizeof err) != RT_SAVE_FAILED) return;
+    if (t->saved)
         rt_warn("%s; training goes on, the checkpoint of step %llu stays", err,
                 (unsigned long long)t->saved_step);
     else
         rt_warn("%s; training goes on without a checkpoint", err);
 }
 
+/* While training goes on. Where saves are due faster than the disk takes them training waits for it: each is
+ * made, and there are never two snapshots. */
+static void save_midway(RtTrain *t) {
+    hear_of_save(t, true);
+    rt_train_start_save(t);
+    hear_of_save(t, false);
+}
+
 static int save(RtTrain *t) {
     char err[RT_MESSAGE] = "";
+    hear_of_save(t, true);
     if (rt_train_save(t, err, sizeof err)) return RT_EXIT_OK;
     return rt_fail(RT_EXIT_FAILED, "%s", err);
 }
@@ -90,6 +99,7 @@ static int loop(RtTrain *t) {
     int code = t->ended ? end_epoch(t) : RT_EXIT_OK;
     while (code == RT_EXIT_OK && !done(t)) {
         RtBatch *b;
+        hear_of_save(t, false);
         if ((code = heed(t)) != RT_EXIT_OK) return code;
         int got = rt_reader_next(t->reader, &b, err, sizeof err);
         if (got < 0) return rt_fail(RT_EXIT_FAILED, "%s", err);
@@ -207,6 +217,7 @@ int rt_train(const RtModel *m, const RtArgs *a) {
     t.shuffle = a->no_shuffle ? 0 : (uint64_t)m->shuffle;
     int code = check_usage(m, a, t.epochs);
     if (code == RT_EXIT_OK) code = run(&t);
+    hear_of_save(&t, true);
     if (t.reader) rt_reader_close(t.reader);
     if (!rt_log_close(t.log, err, sizeof err) && code == RT_EXIT_OK)
         code = rt_fail(RT_EXIT_FAILED, "%s", err);

@@ -36,6 +36,8 @@ typedef struct {
     bool saved;                         /* there is a checkpoint of this training, */
     bool saved_ended;                   /* with this `ended`, */
     uint64_t saved_step;                /* of this step */
+    bool saving_ended;                  /* the same of the save that is under way */
+    uint64_t saving_step;
     double read_before, compute_before; /* seconds, of the programs that this one goes on from */
     uint64_t bad_before;
     uint64_t metrics_from; /* rows of the epoch that metrics of training rows don't have */
@@ -61,5 +63,8 @@ int rt_train_print(RtTrain *t);
 int rt_train_start(RtTrain *t);
 /* False: err says why. */
 bool rt_train_save(RtTrain *t, char *err, size_t err_bytes);
+/* Begins to save beside training; none may be under way. */
+void rt_train_start_save(RtTrain *t);
+RtSaveEnd rt_train_ask_save(RtTrain *t, bool wait, char *err, size_t err_bytes); /* as rt_saver_ask */
 
 #endif

@@ -48,17 +48,43 @@ static json_t *run_json(const RtTrain *t) {
     return o;
 }
 
+static bool is_saved(const RtTrain *t) {
+    return t->saved && t->saved_step == t->x->step.step && t->saved_ended == t->ended;
+}
+
+static RtState state_now(const RtTrain *t) {
+    return (RtState){
+        .step = t->x->step.step, .epoch = t->epoch_number, .epoch_rows = t->epoch.rows, .run = run_json(t)};
+}
+
+static void note_saved(RtTrain *t, uint64_t step, bool ended) {
+    t->saved = true;
+    t->saved_step = step;
+    t->saved_ended = ended;
+}
+
 bool rt_train_save(RtTrain *t, char *err, size_t err_bytes) {
-    RtState s = {.step = t->x->step.step, .epoch = t->epoch_number, .epoch_rows = t->epoch.rows};
-    if (t->saved && t->saved_step == s.step && t->saved_ended == t->ended) return true;
-    s.run = run_json(t);
+    if (is_saved(t)) return true;
+    RtState s = state_now(t);
     bool ok = rt_saver_save(t->saver, t->m, t->tables, &s, err, err_bytes);
     json_decref(s.run);
-    if (!ok) return false;
-    t->saved = true;
-    t->saved_step = s.step;
-    t->saved_ended = t->ended;
-    return true;
+    if (ok) note_saved(t, s.step, t->ended);
+    return ok;
+}
+
+void rt_train_start_save(RtTrain *t) {
+    if (is_saved(t)) return;
+    RtState s = state_now(t);
+    t->saving_step = s.step;
+    t->saving_ended = t->ended;
+    rt_saver_start(t->saver, t->m, t->tables, &s);
+    json_decref(s.run);
+}
+
+RtSaveEnd rt_train_ask_save(RtTrain *t, bool wait, char *err, size_t err_bytes) {
+    RtSaveEnd end = rt_saver_ask(t->saver, wait, err, err_bytes);
+    if (end == RT_SAVE_DONE) note_saved(t, t->saving_step, t->saving_ended);
+    return end;
 }
 
 /* ---- what has changed ---- */

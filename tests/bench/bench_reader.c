@@ -93,7 +93,7 @@ static void stages(const RtModel *m, RtReaderOptions o) {
     size_t done = 0;
     for (int k = 0; k < REPEATS; k++) {
         double t0 = worked();
-        for (done = 0; done + o.batch <= n_ref; done += o.batch) rt_batch_fill(a, batch, ref + done, o.batch);
+        for (done = 0; done + o.batch <= n_ref; done += o.batch) rt_batch_fill(a, batch, ref + done, o.batch, &err);
         if (worked() - t0 < assemble) assemble = worked() - t0;
     }
     printf("cutting:  %9.0f rows/s  %7.1f MB/s\n", (double)n_ref / cut, bytes / cut / 1e6);

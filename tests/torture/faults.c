@@ -1,5 +1,6 @@
 /* Preloaded into a program: call number FAULT_AT of the function FAULT fails with EIO, with FAULT_ON also all that
- * follow. Calls on stdout and stderr aren't counted. At the end the number of calls goes to the file FAULT_COUNT. */
+ * follow. Calls on stdout and stderr aren't counted; those of child processes are. At the end the number of calls goes
+ * to the file FAULT_COUNT. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -7,15 +8,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static long calls;
+static long *calls; /* in memory that children share */
+
+__attribute__((constructor)) static void begin(void) {
+    calls = mmap(NULL, sizeof *calls, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (calls == MAP_FAILED) abort();
+}
 
 static int fails(const char *name) {
     const char *which = getenv("FAULT"), *at = getenv("FAULT_AT");
-    if (!which || !at || strcmp(which, name)) return 0;
-    long n = ++calls;
+    if (!calls || !which || !at || strcmp(which, name)) return 0;
+    long n = __atomic_add_fetch(calls, 1, __ATOMIC_RELAXED);
     int fail = n == atol(at) || (n > atol(at) && getenv("FAULT_ON"));
     if (fail) errno = EIO;
     return fail;
@@ -23,6 +30,7 @@ static int fails(const char *name) {
 
 #define REAL(name) ((__typeof__(name) *)dlsym(RTLD_NEXT, #name))
 
+pid_t fork(void) { return fails("fork") ? -1 : REAL(fork)(); }
 int fsync(int fd) { return fails("fsync") ? -1 : REAL(fsync)(fd); }
 int rename(const char *a, const char *b) { return fails("rename") ? -1 : REAL(rename)(a, b); }
 int renameat2(int x, const char *a, int y, const char *b, unsigned flags) {
@@ -41,6 +49,6 @@ __attribute__((destructor)) static void tell(void) {
     const char *path = getenv("FAULT_COUNT");
     int fd = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
     if (fd < 0) return;
-    dprintf(fd, "%ld\n", calls);
+    dprintf(fd, "%ld\n", *calls);
     close(fd);
 }

@@ -32,7 +32,7 @@ try() {
 }
 for how in beside:ckpt inside:target; do
   first=1
-  for function in fsync rename renameat2 mkdir link unlink fopen fwrite fflush; do
+  for function in fork fsync rename renameat2 mkdir link unlink fopen fwrite fflush; do
     each=7; [ $function != fwrite ] || each=211
     [ "${CTRC_FAULTS:-}" != all ] || { each=1; first=1; }
     for ((k = first; ; k += each)); do try $function $k && [ $bad = 0 ] || break; done

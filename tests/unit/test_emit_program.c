@@ -184,7 +184,8 @@ static void test_recurrent(void **state) {
     free(v3.data), free(v4.data);
 }
 
-/* Each node is in the picture once, alone or among others like it; constants and weights in no node of their own. */
+/* Each node is in the picture once, alone or among others like it; constants and weights in no node of their
+ * own. */
 static void test_dot(void **state) {
     (void)state;
     IrProgram *p = program("adult", "native");
@@ -243,7 +244,7 @@ static void test_link_without_library(void **state) {
     (void)state;
     const char *exe = in_folder("model");
     put_file(exe, "as it was");
-    assert_false(backend_link(program("adult", "native"), "native", 2, "/nowhere", exe));
+    assert_false(backend_link(program("adult", "native"), "native", 2, "/nowhere", exe, false));
     assert_non_null(strstr(
         said(), "error: can't read the runtime library '/nowhere/libctrc_rt.a': No such file or directory"));
     expect_file(exe, "as it was");
@@ -255,7 +256,7 @@ static void test_link_without_cc(void **state) {
     const char *exe = in_folder("model"), *path = arena_strdup(arena, getenv("PATH"));
     put_file(in_folder("libctrc_rt.a"), "");
     setenv("PATH", "/nowhere", 1);
-    bool ok = backend_link(program("adult", "native"), "native", 2, folder, exe);
+    bool ok = backend_link(program("adult", "native"), "native", 2, folder, exe, false);
     setenv("PATH", path, 1);
     unlink(in_folder("libctrc_rt.a"));
     assert_false(ok);
@@ -268,7 +269,7 @@ static void test_link_without_cc(void **state) {
 static void test_link_into_missing_folder(void **state) {
     (void)state;
     assert_false(backend_link(program("adult", "native"), "native", 2, CTRC_BUILD_DIR "/lib/ctrc",
-                              in_folder("no/model")));
+                              in_folder("no/model"), false));
     assert_non_null(strstr(said(), "error: can't write beside"));
     assert_non_null(strstr(said(), "No such file or directory"));
 }
@@ -277,7 +278,7 @@ static void test_link(void **state) {
     (void)state;
     const char *exe = in_folder("model");
     mode_t before = umask(027);
-    bool ok = backend_link(program("adult", "native"), "native", 2, CTRC_BUILD_DIR "/lib/ctrc", exe);
+    bool ok = backend_link(program("adult", "native"), "native", 2, CTRC_BUILD_DIR "/lib/ctrc", exe, false);
     umask(before);
     if (!ok) fail_msg("%s", said());
     struct stat st;

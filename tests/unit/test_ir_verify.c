@@ -99,6 +99,7 @@ static void endless_warmup(IrProgram *p) { p->opts[0].lr.then = &p->opts[0].lr; 
 static void empty_warmup(IrProgram *p) { p->opts[0].lr.then = NULL; }
 static void empty_vocab(IrProgram *p) { p->vocabs[0].n = 0; }
 static void negative_batch(IrProgram *p) { p->batch = -1; }
+static void huge_batch(IrProgram *p) { p->batch = INT64_MAX; }
 
 static void phase_lost(IrProgram *p) { train(p, 4)->plan.phase = -1; }
 static void phase_back(IrProgram *p) { train(p, 4)->plan.phase = 0; }
@@ -173,6 +174,7 @@ static const struct {
     {empty_warmup, "optimizer 0: expected a complete learning rate"},
     {empty_vocab, "vocab 0: expected at least one value"},
     {negative_batch, "expected batch, epochs, steps and shuffle of at least 0"},
+    {huge_batch, "expected a batch of at most 16777216"},
     {phase_lost, "%4 sum_rows in func 'train': expected a phase, as the nodes above have one"},
     {phase_back, "%4 sum_rows in func 'train': expected phase 1 or later, found 0"},
     {no_barrier, "%3 embed in func 'train': expected a barrier before it reads %2, found both in phase 0"},

@@ -135,6 +135,17 @@ static void test_required(void **state) {
     end(&w);
 }
 
+/* What an .ir file may say, and no program can be planned for. */
+static void test_no_batch(void **state) {
+    (void)state;
+    World w;
+    begin(&w, false);
+    w.p->batch = 0;
+    assert_false(pass_run_all(w.p, &w.o));
+    assert_string_equal(said(&w), "error: expected a batch of at least 1, found 0\n");
+    end(&w);
+}
+
 static void test_names(void **state) {
     (void)state;
     static const PassArg wrong[] = {{"simplfy", NULL}};
@@ -309,11 +320,12 @@ static void test_list(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_levels),          cmocka_unit_test(test_enable_and_disable),
-        cmocka_unit_test(test_required),        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_argument_values), cmocka_unit_test(test_does_not_apply),
-        cmocka_unit_test(test_resume),          cmocka_unit_test(test_dumps),
-        cmocka_unit_test(test_parse_args),      cmocka_unit_test(test_list),
+        cmocka_unit_test(test_levels),         cmocka_unit_test(test_enable_and_disable),
+        cmocka_unit_test(test_no_batch),       cmocka_unit_test(test_required),
+        cmocka_unit_test(test_names),          cmocka_unit_test(test_argument_values),
+        cmocka_unit_test(test_does_not_apply), cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_dumps),          cmocka_unit_test(test_parse_args),
+        cmocka_unit_test(test_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* Batches: order, shuffling, epochs, the cache, each table's unique rows; the same for any number of threads.
  */
 #include "reader_fixture.h"
+#include "runtime/reader_internal.h"
 #include <xxhash.h>
 
 /* x float, s and t strings on one table of 1000 rows, l a list on that table, pooled; u on a large table */
@@ -394,11 +395,63 @@ static void test_bad_descriptions(void **state) {
     rt_model_free(m);
 }
 
+/* ---- the edges of 32 bits, by rows made by hand ---- */
+
+/* A batch of two rows that say they have so many values in their list, of a block that began at line `first`.
+ */
+static bool fill_claiming(const RtModel *m, uint32_t values, uint64_t first, uint64_t *line, RtMessage *err) {
+    RtPlan *p = rt_plan_new(m, RT_TRAIN, err);
+    assert_non_null(p);
+    RtAssembler *a = rt_assembler_new(p, NULL, 2);
+    RtBatch *b = rt_batch_new(a);
+    RtRows *rows = rt_rows_new();
+    enum { WORDS = 64 };
+    for (uint32_t r = 0; r < 2; r++) {
+        rt_rows_reserve(rows, WORDS);
+        memset(rows->word + rows->words, 0, WORDS * sizeof *rows->word);
+        rows->word[rows->words + (size_t)p->axis_word[0]] = values;
+        rows->at[r] = (uint32_t)rows->words;
+        rows->line[r] = r;
+        rows->words += WORDS;
+        rows->at[++rows->n] = (uint32_t)rows->words;
+    }
+    rows->first_line = first;
+    bool ok = rt_batch_fill(a, b, (RtRef[]){{rows, 0}, {rows, 1}}, 2, err);
+    *line = b->row_line[1];
+    rt_rows_free(rows);
+    rt_batch_free(a, b);
+    rt_assembler_free(a);
+    rt_plan_free(p);
+    return ok;
+}
+
+static void test_edges(void **state) {
+    (void)state;
+    RtModel *m = model_of(&logs);
+    RtMessage err = {""};
+    uint64_t line;
+    assert_true(fill_claiming(m, 0, (uint64_t)UINT32_MAX + 5, &line, &err));
+    assert_true(line == (uint64_t)UINT32_MAX + 6);
+    assert_false(fill_claiming(m, 1u << 31, 1, &line, &err));
+    assert_string_equal(err.text,
+                        "error: a batch of 2 rows has 4294967296 values along 'l', expected fewer than "
+                        "2^32: compile the model with a smaller batch");
+    assert_false(fill_claiming(m, (1u << 31) - 1, 1, &line, &err)); /* with those of two strings a row */
+    assert_string_equal(err.text,
+                        "error: a batch of 2 rows has 4294967298 lookups in 'shops', expected fewer than "
+                        "2^32: compile the model with a smaller batch");
+    rt_model_free(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_batch), cmocka_unit_test(test_threads_and_cache),
-        cmocka_unit_test(test_shuffle),     cmocka_unit_test(test_last_of_epoch),
-        cmocka_unit_test(test_close_early), cmocka_unit_test(test_bad_descriptions),
+        cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_known_batch),
+        cmocka_unit_test(test_threads_and_cache),
+        cmocka_unit_test(test_shuffle),
+        cmocka_unit_test(test_last_of_epoch),
+        cmocka_unit_test(test_close_early),
+        cmocka_unit_test(test_bad_descriptions),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     leave_directory();

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include <fcntl.h>
+#include <xxhash.h>
 #include "runtime/checkpoint.h"
 #include "runtime/safetensors.h"
 #include "runtime_run.h"
@@ -264,11 +265,53 @@ static void test_damaged_headers(void **state) {
     close(fd);
 }
 
+/* A header of any length is read: other programs don't pad it, and then the data isn't aligned. */
+static void test_unpadded_header(void **state) {
+    (void)state;
+    static char text[1 << 16];
+    assert_int_equal(run_how((RunHow){.users = FIX_USERS_LARGE}, TRAIN).code, 0);
+    FILE *f = fopen("ckpt/weights.safetensors", "rb");
+    size_t n = fread(text, 1, sizeof text, f), header = (unsigned char)text[0] + 256 * (unsigned char)text[1];
+    fclose(f);
+    assert_true(n > header && n < sizeof text);
+    f = fopen("ckpt/weights.safetensors", "wb");
+    text[0]++; /* one space more */
+    assert_true(text[0]);
+    fwrite(text, 1, 8 + header, f);
+    fputc(' ', f);
+    fwrite(text + 8 + header, 1, n - 8 - header, f);
+    fclose(f);
+    Run r = run_how((RunHow){.users = FIX_USERS_LARGE}, "eval --data eval.csv --load ckpt");
+    assert_string_equal(r.err, "");
+    assert_int_equal(r.code, 0);
+}
+
+/* Words of another kind, in a file whose checksum is right. */
+static void test_state_of_other_kinds(void **state) {
+    (void)state;
+    assert_int_equal(run(TRAIN).code, 0);
+    json_t *o = json_load_file("ckpt/state.json", 0, NULL);
+    char sum[20];
+    json_object_set_new(o, "passes", json_pack("[i]", 1));
+    json_object_del(o, "checksum");
+    char *text = json_dumps(o, JSON_COMPACT | JSON_SORT_KEYS);
+    snprintf(sum, sizeof sum, "%016llx", (unsigned long long)XXH3_64bits(text, strlen(text)));
+    json_object_set_new(o, "checksum", json_string(sum));
+    assert_int_equal(json_dump_file(o, "ckpt/state.json", 0), 0);
+    free(text);
+    json_decref(o);
+    Run r = run(TRAIN " --resume");
+    assert_int_equal(r.code, 1);
+    assert_string_equal(r.err,
+                        "error: ckpt/state.json: key 'passes': expected strings, found a whole number\n");
+}
+
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, run_setup, run_teardown)
-    const struct CMUnitTest tests[] = {T(test_contents_small),  T(test_contents_large), T(test_round_trip),
-                                       T(test_disk_full),       T(test_unwritable),     T(test_replaces),
-                                       T(test_replaces_inside), T(test_other_model),    T(test_broken_files),
-                                       T(test_damaged_headers)};
+    const struct CMUnitTest tests[] = {
+        T(test_contents_small),  T(test_contents_large),  T(test_round_trip),
+        T(test_disk_full),       T(test_unwritable),      T(test_replaces),
+        T(test_replaces_inside), T(test_other_model),     T(test_broken_files),
+        T(test_damaged_headers), T(test_unpadded_header), T(test_state_of_other_kinds)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
