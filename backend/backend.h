@@ -15,8 +15,12 @@ bool backend_emit(IrProgram *p, const char *march, int level, BackendEmit what, 
 bool backend_emit_parts(IrProgram *p, const char *march, int level, FILE *products, FILE *others);
 /* Object to a temporary file, linked by `cc` with lib_dir/libctrc_rt.a; replaces exe whole or not at all. */
 bool backend_link(IrProgram *p, const char *march, int level, const char *lib_dir, const char *exe);
+/* The same as a shared library that exports the model's own names alone, with a header MODEL.h beside it. */
+bool backend_link_library(IrProgram *p, const char *march, int level, const char *lib_dir, const char *so);
 /* The model description (runtime/README.md), malloc'd, NUL-terminated. */
 char *backend_describe(IrProgram *p, const char *march);
+/* The prediction as an ONNX graph without weights: JSON (onnx.c), malloc'd; NULL: there is no function `predict`. */
+char *backend_onnx(IrProgram *p);
 bool backend_emit_plan(IrProgram *p, const char *march, FILE *out); /* --emit=plan */
 void backend_emit_dot(IrProgram *p, FILE *out);                     /* --emit=dot */
 /* --emit=html: the page of a program, whose text is kept before the first pass and after each. */
