@@ -16,8 +16,12 @@ bool backend_emit_parts(IrProgram *p, const char *march, int level, FILE *produc
 /* Object to a temporary file, linked by `cc` with lib_dir/libctrc_rt.a; replaces exe whole or not at all. alone:
  * linked statically, so that it needs no library where it runs; then no product may go to oneDNN. */
 bool backend_link(IrProgram *p, const char *march, int level, const char *lib_dir, const char *exe, bool alone);
+/* The same as a shared library that exports the model's own names alone, with a header MODEL.h beside it. */
+bool backend_link_library(IrProgram *p, const char *march, int level, const char *lib_dir, const char *so);
 /* The model description (runtime/README.md), malloc'd, NUL-terminated. */
 char *backend_describe(IrProgram *p, const char *march);
+/* The prediction as an ONNX graph without weights: JSON (onnx.c), malloc'd; NULL: there is no function `predict`. */
+char *backend_onnx(IrProgram *p);
 bool backend_emit_plan(IrProgram *p, const char *march, FILE *out); /* --emit=plan */
 void backend_emit_dot(IrProgram *p, FILE *out);                     /* --emit=dot */
 /* --emit=html: the page of a program, whose text is kept before the first pass and after each. */

@@ -48,20 +48,32 @@ static Val function_or_null(Emit *e, const char *name) {
     return f ? f : LLVMConstNull(e->ptr);
 }
 
+static Val text_global(Emit *e, const char *name, const char *text, Val *bytes) {
+    size_t n = text ? strlen(text) : 0;
+    *bytes = emit_i64(e, (int64_t)n);
+    return text ? bytes_global(e, name, text, n) : LLVMConstNull(e->ptr);
+}
+
 void emit_model_constant(Emit *e, const EmitTarget *t, const char *march) {
     char *text = backend_describe(e->p, march);
     if (!text) return; /* reported */
-    size_t n = strlen(text);
+    char *graph = backend_onnx(e->p);
+    Val text_bytes, graph_bytes;
+    Val description = text_global(e, "description", text, &text_bytes);
+    Val graph_text = text_global(e, "graph", graph, &graph_bytes);
     /* in the order of RT_STRUCT_MODEL; LLVM compares the types */
     Val fields[] = {emit_i32(e, RT_ABI_VERSION),
                     emit_i32(e, t->level),
-                    bytes_global(e, "description", text, n),
-                    emit_i64(e, (int64_t)n),
+                    description,
+                    text_bytes,
                     vocabs_global(e),
                     function_or_null(e, "ctrc_train"),
                     function_or_null(e, "ctrc_eval"),
-                    function_or_null(e, "ctrc_predict")};
+                    function_or_null(e, "ctrc_predict"),
+                    graph_text,
+                    graph_bytes};
     free(text);
+    free(graph);
     Val g = LLVMAddGlobal(e->mod, e->t_model, "ctrc_model");
     LLVMSetInitializer(g, LLVMConstStructInContext(e->cx, fields, sizeof fields / sizeof *fields, 0));
     LLVMSetGlobalConstant(g, 1);

@@ -1,5 +1,8 @@
 /* Linking: the object goes to a file beside the executable, `cc` joins it with the runtime library, and only
- * a finished executable takes the wanted name. `cc` is started directly, never through a shell. */
+ * a finished executable takes the wanted name. `cc` is started directly, never through a shell.
+ *
+ * A library (--emit=lib) is linked from the same objects. Its functions are the runtime's, under names that
+ * begin with the model's, and nothing else is seen from outside, so two models can be in one process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -8,7 +11,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "backend/backend.h"
+#include "backend/link.h"
 
 extern char **environ;
 
@@ -19,7 +22,7 @@ extern char **environ;
 #endif
 
 /* An empty file beside exe, named EXE.XXXXXX; its path, or NULL and an error. */
-static char *temporary(IrProgram *p, const char *exe, const char *suffix) {
+char *link_temporary(IrProgram *p, const char *exe, const char *suffix) {
     char *path = arena_printf(p->arena, "%s.XXXXXX%s", exe, suffix);
     int fd = mkstemps(path, (int)strlen(suffix));
     if (fd < 0) {
@@ -51,23 +54,17 @@ static bool write_objects(IrProgram *p, const char *march, int level, char *cons
     return ok;
 }
 
-static bool run_linker(IrProgram *p, char *const object[OBJECTS], const char *lib, const char *to,
-                       bool alone) {
-    char *argv[] = {"cc",
-                    "-o",
-                    (char *)to,
-                    object[0],
-                    object[1],
-                    (char *)lib,
-                    "-lxxhash",
-                    "-lz",
-                    "-lzstd",
-                    "-ljansson",
-                    "-lpthread",
-                    "-lm",
-                    alone ? "-static" : "-ldnnl",
-                    SANITIZED ? "-fsanitize=address,undefined" : NULL,
-                    NULL};
+static bool run_linker(IrProgram *p, char *const object[OBJECTS], const char *lib, const char *const *more,
+                       const char *to) {
+    enum { FIXED = 16 };
+    int n = 0, count = 0;
+    while (more && more[count]) count++;
+    char **argv = ARENA_ARRAY(p->arena, char *, FIXED + count);
+    const char *const fixed[] = {"cc",       "-o",  to,       object[0],   object[1],   lib,  "-ldnnl",
+                                 "-lxxhash", "-lz", "-lzstd", "-ljansson", "-lpthread", "-lm"};
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) argv[n++] = (char *)fixed[i];
+    for (int i = 0; i < count; i++) argv[n++] = (char *)more[i];
+    if (SANITIZED) argv[n++] = "-fsanitize=address,undefined";
     pid_t pid;
     setenv("PATH", "/usr/bin:/bin", 0); /* without any, cc is found and cannot find the linker */
     int failed = posix_spawnp(&pid, "cc", NULL, NULL, argv, environ);
@@ -107,17 +104,17 @@ static bool may_stand_alone(IrProgram *p) {
     return true;
 }
 
-/* Permissions as any new program gets them: mkstemp's file is its owner's alone. */
-static bool publish(IrProgram *p, const char *from, const char *exe) {
+/* Permissions as any new file gets them: mkstemp's is its owner's alone. */
+bool link_publish(IrProgram *p, const char *from, const char *to, unsigned mode) {
     mode_t mask = umask(0);
     umask(mask);
-    if (chmod(from, 0777 & ~mask) == 0 && rename(from, exe) == 0) return true;
-    diag_error(p->diag, (Span){0}, NULL, "can't write '%s': %s", exe, strerror(errno));
+    if (chmod(from, mode & ~mask) == 0 && rename(from, to) == 0) return true;
+    diag_error(p->diag, (Span){0}, NULL, "can't write '%s': %s", to, strerror(errno));
     return false;
 }
 
-bool backend_link(IrProgram *p, const char *march, int level, const char *lib_dir, const char *exe,
-                  bool alone) {
+bool link_program(IrProgram *p, const char *march, int level, const char *lib_dir, const char *const *more,
+                  const char *exe) {
     const char *lib = arena_printf(p->arena, "%s/libctrc_rt.a", lib_dir);
     if (access(lib, R_OK) != 0) {
         diag_error(p->diag, (Span){0},
@@ -125,14 +122,18 @@ bool backend_link(IrProgram *p, const char *march, int level, const char *lib_di
                    "can't read the runtime library '%s': %s", lib, strerror(errno));
         return false;
     }
-    if (alone && !may_stand_alone(p)) return false;
-    char *object[OBJECTS] = {temporary(p, exe, ".o")}, *program = NULL;
-    if (object[0]) object[1] = temporary(p, exe, ".o");
-    if (object[1]) program = temporary(p, exe, "");
+    char *object[OBJECTS] = {link_temporary(p, exe, ".o")}, *program = NULL;
+    if (object[0]) object[1] = link_temporary(p, exe, ".o");
+    if (object[1]) program = link_temporary(p, exe, "");
     bool ok = program && write_objects(p, march, level, object) &&
-              run_linker(p, object, lib, program, alone) && publish(p, program, exe);
+              run_linker(p, object, lib, more, program) && link_publish(p, program, exe, 0777);
     if (program && !ok) unlink(program);
     for (int i = 0; i < OBJECTS; i++)
         if (object[i]) unlink(object[i]);
     return ok;
+}
+
+bool backend_link(IrProgram *p, const char *march, int level, const char *lib_dir, const char *exe, bool alone) {
+    const char *const more[] = {alone ? "-static" : "-ldnnl", NULL};
+    return (!alone || may_stand_alone(p)) && link_program(p, march, level, lib_dir, more, exe);
 }

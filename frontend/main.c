@@ -122,8 +122,9 @@ static const char *stem(Arena *a, const char *path) {
 }
 
 static int compile(Driver *v) {
-    const char *lib = driver_runtime_dir(v->a, v->d);
-    const char *exe = v->o.out ? v->o.out : stem(v->a, v->o.file);
+    const char *lib = driver_runtime_dir(v->a, v->d), *name = stem(v->a, v->o.file);
+    bool library = v->o.emit == EMIT_LIBRARY;
+    const char *exe = v->o.out ? v->o.out : library && *name ? arena_printf(v->a, "lib%s.so", name) : name;
     if (!lib) return FAILED;
     if (!*exe) {
         diag_error(v->d, (Span){0}, NULL, "'%s' has no name to call the program by: give one with -o",
@@ -134,6 +135,7 @@ static int compile(Driver *v) {
     int r = load_and_transform(v, &p);
     if (r != DONE) return r;
     if (!driver_may_write(v->d, exe, true)) return FAILED;
+    if (library) return backend_link_library(p, v->o.march, v->o.pass.level, lib, exe) ? DONE : FAILED;
     return backend_link(p, v->o.march, v->o.pass.level, lib, exe, v->o.alone) ? DONE : FAILED;
 }
 
@@ -170,7 +172,7 @@ static int synth(Driver *v) {
 static int run(Driver *v) {
     DriverOutput out = {.file = stdout};
     switch (v->o.command) {
-    case CMD_COMPILE: return v->o.emit != EMIT_NOTHING ? emit(v) : compile(v);
+    case CMD_COMPILE: return v->o.emit != EMIT_NOTHING && v->o.emit != EMIT_LIBRARY ? emit(v) : compile(v);
     case CMD_CHECK: return check(v);
     case CMD_DIFF: return diff(v);
     case CMD_SYNTH: return synth(v);

@@ -69,14 +69,15 @@ static bool take_disable(Context *c, const char *v) {
 }
 
 static bool take_emit(Context *c, const char *v) {
-    static const char *const kinds[] = {"ast", "ir", "plan", "llvm", "asm", "obj", "dot", "html"};
-    for (int i = 0; i < 8; i++) {
+    static const char *const kinds[] = {"ast", "ir", "plan", "llvm", "asm", "obj", "dot", "html", "lib"};
+    enum { KINDS = sizeof kinds / sizeof *kinds };
+    for (int i = 0; i < KINDS; i++) {
         if (strcmp(v, kinds[i])) continue;
         c->o->emit = (Emit)(EMIT_AST + i);
         return true;
     }
-    return wrong(c, diag_did_you_mean(c->d, v, kinds, 8),
-                 "unknown kind '%s' of --emit, expected ast, ir, plan, llvm, asm, obj, dot or html", v);
+    return wrong(c, diag_did_you_mean(c->d, v, kinds, KINDS),
+                 "unknown kind '%s' of --emit, expected ast, ir, plan, llvm, asm, obj, dot, html or lib", v);
 }
 
 /* "a,b" onto a list of names. */
@@ -356,6 +357,8 @@ void options_help(FILE *out) {
         "    --list-passes               what each pass does\n"
         "    --emit=KIND                 stop there and print to -o or stdout: ast ir plan llvm asm obj dot\n"
         "                                html (one page: the IR after each pass, kernels, memory, weights)\n"
+        "    --emit=lib                  a shared library libMODEL.so (or -o) and a header MODEL.h beside "
+        "it\n"
         "    --print-before=P|all  --print-after=P|all   the program around a pass, to stdout\n"
         "    --print-only=NAME           of it only the layer NAME, or the value %ID, and its neighbours\n"
         "    --verify-each               check the program after each pass\n"

@@ -14,7 +14,8 @@ typedef enum {
     EMIT_ASSEMBLY,
     EMIT_OBJECT,
     EMIT_DOT,
-    EMIT_HTML
+    EMIT_HTML,
+    EMIT_LIBRARY
 } Emit;
 
 typedef struct {

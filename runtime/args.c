@@ -18,13 +18,15 @@ typedef enum {
     WORD,
     HOW,
     FILES,
+    NAMES,
     LATER
-} Kind; /* SHARE: between 0 and 1; HOW: a flag, or one of the words */
+} Kind; /* SHARE: between 0 and 1; HOW: a flag, or one of the words; NAMES: with commas between them */
 enum {
     T = 1 << RT_CMD_TRAIN,
     E = 1 << RT_CMD_EVAL,
     P = 1 << RT_CMD_PREDICT,
     C = 1 << RT_CMD_CHECK,
+    X = 1 << RT_CMD_EXPORT,
     I = 1 << RT_CMD_INFO
 };
 typedef struct {
@@ -63,7 +65,7 @@ static const Option options[] = {
      AT(init_from), 0},
     {"--stop-after", "TIME", "save and stop with exit code 75 after a time such as 90s, 30m or 3h", TIME, T,
      AT(stop_after), 0},
-    {"--load", "DIR", "the checkpoint to use", TEXT, E | P, AT(load), 0},
+    {"--load", "DIR", "the checkpoint to use", TEXT, E | P | X, AT(load), 0},
     {"--log", "FILE.jsonl", "write a line of JSON every --log-every steps", TEXT, T, AT(log), 0},
     {"--log-every", "STEPS", "default 100", NUMBER, T, AT(log_every), 1},
     {"--on-bad-row", "fail|skip", "what to do with a row that cannot be read (default fail)", WORD,
@@ -81,12 +83,18 @@ static const Option options[] = {
      AT(calibration), 0},
     {"-o", "FILE", "write here instead of stdout, whole or not at all", TEXT, P, AT(out), 0},
     {"--header", NULL, "first a line with the predictions' names", FLAG, P, AT(header), 0},
+    {"--columns", "C,C", "first in each line these fields of the row, as they stand in the file", NAMES, P,
+     AT(columns), 0},
     {"--format", "csv|jsonl", "of the output (default csv)", WORD, P, AT(format), 0},
+    {"--format", "safetensors|onnx",
+     "safetensors: all weights by name, tables whole; onnx: the prediction as\n"
+     "                                  a graph, from ids and numbers to predictions",
+     WORD, X, AT(export_format), 0},
+    {"-o", "FILE", "the file to write, whole or not at all", TEXT, X, AT(out), 0},
     {"--tensorboard", NULL, NULL, LATER, T, 0, 0},
     {"--profile", NULL, NULL, LATER, T, 0, 0},
     {"--eval-every", NULL, NULL, LATER, T, 0, 0},
     {"--early-stop", NULL, NULL, LATER, T, 0, 0},
-    {"--columns", NULL, NULL, LATER, P, 0, 0},
 };
 enum { N_OPTIONS = sizeof options / sizeof *options };
 
@@ -97,9 +105,9 @@ static const struct {
     {"eval", "metrics of a checkpoint on log files"},
     {"predict", "predictions of a checkpoint, one line a row"},
     {"check", "what is in log files, column by column, and what is wrong with it"},
+    {"export", "a checkpoint for other programs"},
     {"info", "model, columns, weights, memory, passes"},
 };
-static const char *const later_commands[] = {"export"};
 
 /* ---- help ---- */
 
@@ -127,20 +135,28 @@ static void print_examples(FILE *f, RtCommand c, const char *p) {
     case RT_CMD_PREDICT:
         fprintf(f, "  %s predict --data new.csv --load ckpt > predictions.csv\n", p);
         fprintf(f, "  %s predict --data new.csv --load ckpt --header -o predictions.csv\n", p);
+        fprintf(f, "  zstdcat new.zst | %s predict --data - --load ckpt --columns user --format jsonl\n", p);
         break;
     case RT_CMD_CHECK:
         fprintf(f, "  %s check --data logs/\n", p);
         fprintf(f, "  %s check --data logs/ --on-bad-row skip --bad-rows bad.csv\n", p);
         fprintf(f, "  %s check --data day1.csv.gz --json | jq .warnings\n", p);
         break;
+    case RT_CMD_EXPORT:
+        fprintf(f, "  %s export --load ckpt --format safetensors -o weights.safetensors\n", p);
+        fprintf(f, "  %s export --load ckpt --format onnx -o model.onnx\n", p);
+        break;
     default: fprintf(f, "  %s info\n  %s info --json | jq .parameters\n", p, p);
     }
 }
 
 static void help(FILE *f, const RtArgs *a, RtCommand c) {
-    static const char *const usage[RT_COMMANDS] = {
-        "--data F... [options]", "--data F... --load DIR [options]", "--data F... --load DIR [options]",
-        "--data F... [options]", "[--json]"};
+    static const char *const usage[RT_COMMANDS] = {"--data F... [options]",
+                                                   "--data F... --load DIR [options]",
+                                                   "--data F... --load DIR [options]",
+                                                   "--data F... [options]",
+                                                   "--load DIR --format safetensors|onnx -o FILE",
+                                                   "[--json]"};
     fprintf(f, "usage: %s %s %s\n%s\n\n", a->program, commands[c].name, usage[c], commands[c].help);
     for (int i = 0; i < N_OPTIONS; i++)
         if (options[i].kind != LATER && (options[i].commands & 1u << c)) print_option(f, &options[i]);
@@ -238,6 +254,18 @@ static void push(RtWords *w, const char *s) {
     w->v[w->n++] = s;
 }
 
+/* "a,b": each name by itself, in place: argv's texts are the program's own. */
+static int names(const Option *o, char *text, RtWords *out) {
+    for (char *end = text; end; text = end + 1) {
+        end = strchr(text, ',');
+        if (end) *end = 0;
+        if (!*text) return wrong(NULL, "%s: expected names with commas between them", o->name);
+        push(out, text);
+        if (!end) break;
+    }
+    return -1;
+}
+
 static bool is_option(const char *s) { return s[0] == '-' && s[1]; }
 
 /* One option at argv[*i]; leaves *i at the last word that belongs to it. inline_value: from --name=value. */
@@ -263,6 +291,7 @@ static int take(RtArgs *a, const Option *o, const char *inline_value, int argc, 
     case SHARE: return share(o, v, to);
     case WORD: return word(o, v, to);
     case TIME: return duration(o, v, to);
+    case NAMES: return names(o, (char *)v, to);
     case FILES:
         push(to, v);
         while (!inline_value && *i + 1 < argc && !is_option(argv[*i + 1])) push(to, argv[++*i]);
@@ -302,6 +331,10 @@ static bool has_stdin(const RtWords *w) {
 static int consistent(const RtArgs *a) {
     const char *name = commands[a->command].name;
     if (a->command == RT_CMD_INFO) return -1;
+    if (a->command == RT_CMD_EXPORT) {
+        const char *lacks = !a->load ? "--load" : a->export_format < 0 ? "--format" : !a->out ? "-o" : NULL;
+        return lacks ? wrong(NULL, "%s needs %s", name, lacks) : -1;
+    }
     if (!a->data.n && !(a->command == RT_CMD_TRAIN && a->steps == 0))
         return wrong(NULL, "%s needs --data", name);
     if (a->command != RT_CMD_TRAIN && a->command != RT_CMD_CHECK && !a->load)
@@ -352,12 +385,10 @@ static int find_command(RtArgs *a, const char *model, const char *version, int a
             return -1;
         }
     }
-    for (size_t i = 0; i < sizeof later_commands / sizeof *later_commands; i++)
-        if (!strcmp(c, later_commands[i])) return wrong(NULL, "'%s' is not in this version", c);
     char hint[100];
     const char *best = rt_nearest(c, names, RT_COMMANDS);
     if (best) snprintf(hint, sizeof hint, "did you mean '%s'?", best);
-    return wrong(best ? hint : "the commands are train, eval, predict, check and info",
+    return wrong(best ? hint : "the commands are train, eval, predict, check, export and info",
                  "unknown command '%s'", c);
 }
 
@@ -370,7 +401,8 @@ int rt_args_parse(RtArgs *a, const char *model, const char *version, int argc, c
                   .validate_first = -1,
                   .save_every = -1,
                   .keep = -1,
-                  .stop_after = -1};
+                  .stop_after = -1,
+                  .export_format = -1};
     const char *slash = argc ? strrchr(argv[0], '/') : NULL;
     a->program = !argc ? "model" : slash ? slash + 1 : argv[0];
     int code = find_command(a, model, version, argc, argv);
@@ -382,4 +414,5 @@ int rt_args_parse(RtArgs *a, const char *model, const char *version, int argc, c
 void rt_args_free(RtArgs *a) {
     free(a->data.v);
     free(a->eval_data.v);
+    free(a->columns.v);
 }

@@ -1,11 +1,20 @@
-/* The command line of a generated program, as in the manual: MODEL train|eval|predict|check|info. */
+/* The command line of a generated program, as in the manual: MODEL train|eval|predict|check|export|info. */
 #ifndef CTRC_RUNTIME_ARGS_H
 #define CTRC_RUNTIME_ARGS_H
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum { RT_CMD_TRAIN, RT_CMD_EVAL, RT_CMD_PREDICT, RT_CMD_CHECK, RT_CMD_INFO, RT_COMMANDS } RtCommand;
+typedef enum {
+    RT_CMD_TRAIN,
+    RT_CMD_EVAL,
+    RT_CMD_PREDICT,
+    RT_CMD_CHECK,
+    RT_CMD_EXPORT,
+    RT_CMD_INFO,
+    RT_COMMANDS
+} RtCommand;
 typedef enum { RT_PROGRESS_AUTO, RT_PROGRESS_ALWAYS, RT_PROGRESS_NEVER } RtProgressMode;
+enum { RT_EXPORT_SAFETENSORS, RT_EXPORT_ONNX };
 /* --resume; with changed data or program too; from the checkpoint before a damaged one. */
 enum { RT_RESUME = 1, RT_RESUME_FORCE = 2, RT_RESUME_PREVIOUS = 4 };
 typedef struct {
@@ -31,6 +40,8 @@ typedef struct {
     int progress;                    /* RtProgressMode */
     int cache;                       /* 0 none, 1 memory */
     int format;                      /* 0 csv, 1 jsonl */
+    int export_format;               /* RT_EXPORT_…; -1: not given */
+    RtWords columns;                 /* predict: fields of the row to write before its predictions */
 } RtArgs;
 
 /* Parses. Returns -1 to go on, else the exit code: 0 after --help or --version (printed to stdout), 2 after

@@ -21,7 +21,7 @@ typedef struct {
     Room *offsets;    /* [axis] */
     Room *value;      /* [target] */
     TableRoom *table; /* [weight] */
-    Room row_file, row_line, row_bad;
+    Room row_file, row_line, row_bad, row_echo, echo;
 } Own;
 
 /* Where an item's values go: an input of its own, or a lookup's, whose ids then become unique rows. */
@@ -137,6 +137,8 @@ void rt_batch_free(const RtAssembler *a, RtBatch *b) {
     free(o->row_file.p);
     free(o->row_line.p);
     free(o->row_bad.p);
+    free(o->row_echo.p);
+    free(o->echo.p);
     free(b->offsets);
     free(b->inputs);
     free(b->tables);
@@ -160,6 +162,21 @@ static void find_records(RtAssembler *a, Own *o, const RtRef *refs, uint32_t n) 
     o->batch.row_file = file;
     o->batch.row_line = line;
     o->batch.row_bad = is_bad;
+}
+
+/* Copies: the rows may be filled anew before the batch is used. */
+static void gather_echo(Own *o, const RtRef *refs, uint32_t n) {
+    size_t bytes = 0;
+    for (uint32_t r = 0; r < n; r++) bytes += rt_echo_of(refs[r].rows, refs[r].row).n;
+    RtText *text = room(&o->row_echo, n * sizeof *text);
+    char *to = room(&o->echo, bytes);
+    for (uint32_t r = 0; r < n; r++) {
+        RtText t = rt_echo_of(refs[r].rows, refs[r].row);
+        memcpy(to, t.p, t.n);
+        text[r] = (RtText){to, t.n};
+        to += t.n;
+    }
+    o->batch.row_echo = text;
 }
 
 static bool too_many(const RtAssembler *a, uint64_t found, const char *what, const char *name,
@@ -373,6 +390,7 @@ bool rt_batch_fill(RtAssembler *a, RtBatch *b, const RtRef *refs, uint32_t n, Rt
     Own *o = b->own;
     b->rows = n;
     find_records(a, o, refs, n);
+    if (a->p->echo.n) gather_echo(o, refs, n);
     if (!make_offsets(a, o, n, err) || !tables_fit(a, o, n, err)) return false;
     gather(a, o, refs, n);
     for (int w = 0; w < a->p->m->n_weights; w++) fill_table(a, o, w, n);

@@ -21,19 +21,20 @@ static const char *missing_feature(uint32_t level) {
     return NULL;
 }
 
-static int check_machine(const RtProgram *p) {
-    if (p->abi != RT_ABI_VERSION)
-        return rt_fail(
-            RT_EXIT_FAILED,
-            "the model's code was made for runtime interface %u, this runtime has %d: compile it again",
-            p->abi, RT_ABI_VERSION);
+bool rt_machine_fits(const RtProgram *p, char *err, size_t err_bytes) {
+    if (p->abi != RT_ABI_VERSION) {
+        snprintf(err, err_bytes,
+                 "the model's code was made for runtime interface %u, this runtime has %d: compile it again",
+                 p->abi, RT_ABI_VERSION);
+        return false;
+    }
     const char *feature = missing_feature(p->cpu_level);
     if (feature)
-        return rt_fail(RT_EXIT_FAILED,
-                       "this CPU has no %s, the model's code needs it (x86-64-v%u)\nhint: compile it with a "
-                       "lower --march",
-                       feature, p->cpu_level);
-    return RT_EXIT_OK;
+        snprintf(err, err_bytes,
+                 "this CPU has no %s, the model's code needs it (x86-64-v%u)\nhint: compile it with a "
+                 "lower --march",
+                 feature, p->cpu_level);
+    return !feature;
 }
 
 /* ---- shared by the commands ---- */
@@ -59,9 +60,9 @@ RtReaderOptions rt_reader_options(const RtModel *m, const RtArgs *a, const RtWor
 }
 
 int rt_main(const RtProgram *program, int argc, char **argv) {
-    int code = check_machine(program);
-    if (code != RT_EXIT_OK) return code;
     char err[RT_MESSAGE] = "";
+    int code;
+    if (!rt_machine_fits(program, err, sizeof err)) return rt_fail(RT_EXIT_FAILED, "%s", err);
     RtModel *m =
         rt_model_parse(program->description, program->description_bytes, program->vocabs, err, sizeof err);
     if (!m) return rt_fail(RT_EXIT_FAILED, "%s", err);
@@ -73,8 +74,8 @@ int rt_main(const RtProgram *program, int argc, char **argv) {
     if (code == RT_EXIT_OK)
         code = rt_flush_stdout(); /* help was asked for */
     else if (code < 0) {
-        int (*const commands[RT_COMMANDS])(const RtModel *, const RtArgs *) = {rt_train, rt_eval, rt_predict,
-                                                                               rt_check_data, rt_info};
+        int (*const commands[RT_COMMANDS])(const RtModel *, const RtArgs *) = {
+            rt_train, rt_eval, rt_predict, rt_check_data, rt_export, rt_info};
         code = commands[a.command](m, &a);
     }
     rt_args_free(&a);

@@ -203,7 +203,10 @@ static bool open_bad_files(RtReader *r, RtMessage *err) {
 }
 
 static bool open_reader(RtReader *r, RtMessage *err) {
+    if (!rt_echo_check(r->m, &r->o.echo, err)) return false;
     if (!(r->plan = rt_plan_new(r->m, r->o.purpose, err))) return false;
+    r->plan->echo = r->o.echo;
+    rt_echo_declared(r->plan);
     if (!rt_files_find(&r->files, r->o.paths, r->o.n_paths, r->m->beside, r->plan->side, err) ||
         !check_options(r, err))
         return false;

@@ -20,6 +20,9 @@ typedef struct {
     bool held;             /* read the rows held out, instead of the others */
     double keep_negatives; /* this share of the rows whose label is 0 is read; 0: all of them */
 } RtSampling;
+/* Fields of each row that the caller wants as text (RtBatch.row_echo): "a,b," or "\"name\":\"a\",…," */
+typedef struct { const char *const *name; int n; bool json; } RtEchoed;
+typedef struct { const char *p; uint32_t n; } RtText; /* p NULL: no value */
 typedef struct {
     const char *const *paths; int n_paths; /* files, directories, "-" */
     int purpose;             /* RT_TRAIN, RT_EVAL, RT_PREDICT: which features are read, whether tables give new rows */
@@ -29,6 +32,7 @@ typedef struct {
     bool cache;              /* keep parsed rows; later epochs read no text */
     RtBadRows bad;
     RtSampling sampling;
+    RtEchoed echo;           /* names: declared columns, with a header any that it has */
     const char *bad_path;    /* --bad-rows: where bad lines go, NULL: nowhere */
     int threads;             /* parsing threads, at least 1 */
     RtTables *tables;        /* may be NULL if no table is larger than 2^20 rows */
@@ -49,6 +53,7 @@ typedef struct {
     const uint32_t *row_file;      /* [rows] index into the reader's files */
     const uint64_t *row_line;      /* [rows] line number, from 1 */
     const bool *row_bad;           /* [rows] a bad row's place */
+    const RtText *row_echo;        /* [rows] what RtReaderOptions.echo asks for; NULL: nothing */
     void *own;
 } RtBatch;
 

@@ -97,6 +97,7 @@ typedef struct {
     int *also;    /* [column of the model] a further column of the same field, -1; NULL: no field has two */
     bool blank_rows; /* a line that holds nothing is a row: the file's only field is a list, or in a pair of files
                         a string, which may be empty */
+    int *echo;    /* [RtPlan.echo.n] field numbers; NULL: none are wanted */
     char *header; /* the header line as it stands, with its line end; NULL if there is none */
     size_t header_bytes;
 } RtLayout;
@@ -148,6 +149,7 @@ typedef struct {
     RtMod *mod;           /* [feature] of hash and cross */
     float **bounds;       /* [feature] of bucketize, as float */
     RtLayout *fixed[RT_SIDES]; /* without a header: the declared columns */
+    RtEchoed echo;
     uint8_t set[RT_SIDES][RT_STRUCTURAL];
     int n_set[RT_SIDES];
     uint8_t odd[256];    /* by byte: RT_BLANK, RT_MISSING; 0: a text that begins and ends so is a value as it
@@ -208,6 +210,8 @@ struct RtRows {
     uint64_t n_bad, n_held, n_negatives; /* bad rows; rows that sampling passed over */
     char *bad[RT_SIDES]; /* the bad rows' bytes, one after another */
     size_t bad_bytes[RT_SIDES], bad_cap[RT_SIDES];
+    char *echo; /* text of the rows, one after another */
+    size_t *echo_end, echo_bytes, echo_cap, echo_rows; /* [n] where each row's ends */
     uint64_t taken; /* bytes of all files when the block was cut */
     bool failed;    /* after the rows comes an error */
     RtMessage error;
@@ -220,6 +224,16 @@ uint64_t rt_rows_bytes(const RtRows *r);
 /* Room for one more row of so many words. */
 void rt_rows_reserve(RtRows *r, size_t words);
 void rt_rows_add_bad(RtRows *r, int side, const char *text, size_t bytes);
+
+/* ---- echo (reader_echo.c) ---- */
+/* Whether the model has such columns; with a header only the file can tell. */
+bool rt_echo_check(const RtModel *m, const RtEchoed *e, RtMessage *err);
+void rt_echo_declared(RtPlan *p); /* the fields in p's fixed layout */
+bool rt_echo_by_header(const RtPlan *p, RtLayout *l, char **field, const char *file, uint64_t line,
+                       RtMessage *err);
+/* The text of the row that was added last, whose bytes are at..end. */
+void rt_echo_add(const RtPlan *p, const RtLayout *l, RtRows *r, const char *at, const char *end);
+RtText rt_echo_of(const RtRows *r, uint32_t row);
 
 /* ---- parsing ---- */
 typedef struct RtParser RtParser;
@@ -239,10 +253,6 @@ RtNumber rt_parse_float(const char *p, size_t bytes, float *out); /* nearest flo
 RtNumber rt_parse_int(const char *p, size_t bytes, int64_t *out);
 
 /* ---- features ---- */
-typedef struct {
-    const char *p;
-    uint32_t n;
-} RtText; /* p NULL: no value */
 /* The values of a column or a feature in one row; which arrays there are depends on its kind. */
 typedef struct {
     uint32_t n;

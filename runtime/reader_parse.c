@@ -193,9 +193,10 @@ static const char *next_row(RtParser *p, int side, const char *at) {
     return at < end ? at : NULL;
 }
 
-static void add_row(const RtParser *p, RtRows *rows, uint32_t flag) {
+static void add_row(const RtParser *p, RtRows *rows, const char *row_end, uint32_t flag) {
     rows->line[rows->n++] = (uint32_t)(p->line[0] - p->block->line[0]) | flag;
     rows->at[rows->n] = (uint32_t)rows->words;
+    if (p->p->echo.n) rt_echo_add(p->p, layout_of(p, 0), rows, p->row[0], row_end);
 }
 
 /* False: the block ends with it. */
@@ -211,7 +212,7 @@ static bool add_bad(RtParser *p, int sides, RtRows *rows, const char *const *row
         rt_rows_add_bad(rows, side, p->row[side], (size_t)(row_end[side] - p->row[side]));
     if (p->bad == RT_BAD_HOLD) {
         add_place(p, rows);
-        add_row(p, rows, RT_LINE_BAD);
+        add_row(p, rows, row_end[0], RT_LINE_BAD);
     }
     return true;
 }
@@ -239,7 +240,7 @@ void rt_parse_block(RtParser *p, const RtBlock *b, RtRows *rows) {
                 rows->words = words;
                 rows->n_negatives++;
             } else
-                add_row(p, rows, 0);
+                add_row(p, rows, row_end[0], 0);
             if (p->observer.own) p->observer.row(p->observer.own, p, row_end);
         } else if (!add_bad(p, sides, rows, row_end))
             return;

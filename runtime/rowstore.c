@@ -16,6 +16,8 @@ void rt_rows_free(RtRows *r) {
     free(r->at);
     free(r->line);
     free(r->word);
+    free(r->echo);
+    free(r->echo_end);
     for (int side = 0; side < RT_SIDES; side++) free(r->bad[side]);
     free(r);
 }
@@ -25,7 +27,7 @@ void rt_rows_clear(RtRows *r) {
     r->kind = RT_ROWS;
     r->done = r->failed = false;
     r->n = r->unused = 0;
-    r->words = 0;
+    r->words = r->echo_bytes = 0;
     r->n_bad = r->n_held = r->n_negatives = r->lines = 0;
     r->bad_bytes[0] = r->bad_bytes[1] = 0;
     rt_rows_reserve(r, 0);

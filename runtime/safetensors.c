@@ -82,7 +82,6 @@ static char *header_text(const RtTensor *list, int n, const char *const *metadat
 
 RtTensorWriter *rt_tensors_create(const char *path, RtTensor *list, int n, const char *const *metadata,
                                   char *err, size_t err_bytes) {
-    lay_out(list, n);
     FILE *f = fopen(path, "wb");
     if (!f) {
         char reason[RT_SHOWN];
@@ -90,6 +89,12 @@ RtTensorWriter *rt_tensors_create(const char *path, RtTensor *list, int n, const
         return NULL;
     }
     setvbuf(f, NULL, _IOFBF, 1 << 20);
+    return rt_tensors_begin(f, path, list, n, metadata);
+}
+
+RtTensorWriter *rt_tensors_begin(FILE *f, const char *path, RtTensor *list, int n,
+                                 const char *const *metadata) {
+    lay_out(list, n);
     RtTensorWriter *w = need(malloc(sizeof *w));
     *w = (RtTensorWriter){f, need(strdup(path)), 0, need(XXH3_createState())};
     char *text = header_text(list, n, metadata);
@@ -118,16 +123,20 @@ uint64_t rt_tensors_written_checksum(RtTensorWriter *w) {
     return h;
 }
 
-bool rt_tensors_finish(RtTensorWriter *w, char *err, size_t err_bytes) {
+bool rt_tensors_end(RtTensorWriter *w, char *err, size_t err_bytes) {
     char reason[RT_SHOWN];
-    if (!w->error && (fflush(w->f) || fsync(fileno(w->f)))) w->error = errno;
-    if (fclose(w->f) && !w->error) w->error = errno;
     int e = w->error;
     if (e) snprintf(err, err_bytes, "cannot write %s: %s", w->path, rt_reason(e, reason));
     XXH3_freeState(w->sum);
     free(w->path);
     free(w);
     return !e;
+}
+
+bool rt_tensors_finish(RtTensorWriter *w, char *err, size_t err_bytes) {
+    if (!w->error && (fflush(w->f) || fsync(fileno(w->f)))) w->error = errno;
+    if (fclose(w->f) && !w->error) w->error = errno;
+    return rt_tensors_end(w, err, err_bytes);
 }
 
 /* ---- reading ---- */

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum { RT_TENSOR_RANK = 6 };
 typedef struct {
@@ -25,11 +26,16 @@ typedef struct RtTensorWriter RtTensorWriter;
  * "key", "value", …, NULL. Then the caller writes each tensor's data in the order of list. */
 RtTensorWriter *rt_tensors_create(const char *path, RtTensor *list, int n, const char *const *metadata,
                                   char *err, size_t err_bytes);
+/* The same into a stream of the caller's; path: for messages. */
+RtTensorWriter *rt_tensors_begin(FILE *f, const char *path, RtTensor *list, int n,
+                                 const char *const *metadata);
 bool rt_tensors_write(RtTensorWriter *w, const void *data, uint64_t bytes); /* false: told by finish */
 /* XXH3 of what was written since the last call, or since the header. */
 uint64_t rt_tensors_written_checksum(RtTensorWriter *w);
 /* Flushes to the disk and closes. False: something failed, err says what; the file is then useless. */
 bool rt_tensors_finish(RtTensorWriter *w, char *err, size_t err_bytes);
+/* For a stream of the caller's, which stays open. False: as above. */
+bool rt_tensors_end(RtTensorWriter *w, char *err, size_t err_bytes);
 
 /* ---- reading ---- */
 typedef struct RtTensorFile RtTensorFile;

@@ -91,6 +91,7 @@ RtLayout *rt_layout_by_header(const RtPlan *p, int side, const char *name, uint6
         if (l->n_fields == 1 && c->kind != RT_SKIP && !strcmp(field[0], c->from ? c->from : c->name))
             l->blank_rows |= rt_layout_blank_rows(p->m, c);
     }
+    if (ok && side == 0 && p->echo.n) ok = rt_echo_by_header(p, l, field, name, number, err);
     for (int k = 0; k < l->n_fields; k++) free(field[k]);
     free(field);
     if (ok) return l;
@@ -103,5 +104,6 @@ void rt_layout_free(RtLayout *l) {
     free(l->column);
     free(l->also);
     free(l->header);
+    free(l->echo);
     free(l);
 }

@@ -65,7 +65,7 @@ usage "--log-every needs --log" train --data train.csv --log-every 3
 usage "--data and --eval-data cannot both be stdin" train --data - --eval-data -
 usage "--data -: stdin can be read once only
 hint: add --epochs 1 or --cache memory" train --data - --epochs 2
-usage "'export' is not in this version" export --load x
+usage "export needs --format" export --load x
 usage "--eval-every is not in this version" train --data train.csv --eval-every 5
 
 # ---- info ----

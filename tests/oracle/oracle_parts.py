@@ -1,6 +1,7 @@
 """What the oracle's models are made of: the log's rows, hashing and features, weights, optimizers, layers. Written
 from the numerics page; see oracle.py."""
 import csv
+import ctypes
 import gzip
 import json
 import math
@@ -8,7 +9,13 @@ import struct
 
 import numpy as np
 import torch
-import xxhash
+
+try:
+    import xxhash
+except ImportError:  # the library itself does for features; records need the package
+    xxhash = None
+    XXH3 = ctypes.CDLL("libxxhash.so.0").XXH3_64bits
+    XXH3.argtypes, XXH3.restype = [ctypes.c_char_p, ctypes.c_size_t], ctypes.c_uint64
 
 torch.set_default_dtype(torch.float64)
 torch.set_num_threads(1)
@@ -38,7 +45,7 @@ def f32(x):
 
 
 def xxh3(data):
-    return xxhash.xxh3_64_intdigest(data, seed=0)
+    return xxhash.xxh3_64_intdigest(data, seed=0) if xxhash else XXH3(data, len(data))
 
 
 def hashed(text, buckets):
@@ -124,6 +131,7 @@ class Weights:
         self.touched = {}
         self.used = set()
         self.slots = {}
+        self.evaluating = False  # batchnorm takes the running statistics
 
     def __getitem__(self, name):
         self.used.add(name)
@@ -187,6 +195,9 @@ def dense(w, name, x, bias=True):
 
 def batchnorm(w, name, x):
     """In training: statistics of the batch, biased variance."""
+    if w.evaluating:
+        mean, var = w[name + ".moving_mean"], w[name + ".moving_variance"]
+        return (x - mean) / (var + 1e-3).sqrt() * w[name + ".gamma"] + w[name + ".beta"]
     mean, var = x.mean(0), x.var(0, unbiased=False)
     w.used.update({name + ".moving_mean", name + ".moving_variance"})  # of evaluation only
     return (x - mean) / (var + 1e-3).sqrt() * w[name + ".gamma"] + w[name + ".beta"]
@@ -218,7 +229,10 @@ def mix32(x):
 
 
 def dropout(x, rate, name, step):
-    """By a counter-based generator over (seed, step, key of the op, element); the key is the hash of its path."""
+    """By a counter-based generator over (seed, step, key of the op, element); the key is the hash of its path.
+    Without a step, which is evaluation, x itself."""
+    if step is None:
+        return x
     key = xxh3(name.encode()) & 0x7FFFFFFF
     u32 = lambda v: np.array([v & 0xFFFFFFFF], dtype=np.uint32)
     base = mix32(u32(step) + mix32(u32(key) + mix32(u32(SEED) ^ mix32(u32(SEED >> 32)))))

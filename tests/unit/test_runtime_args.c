@@ -10,10 +10,14 @@ static const struct {
 } wrong[] = {
     {"trian", "error: unknown command 'trian'\nhint: did you mean 'train'?\n"},
     {"serve",
-     "error: unknown command 'serve'\nhint: the commands are train, eval, predict, check and info\n"},
+     "error: unknown command 'serve'\nhint: the commands are train, eval, predict, check, export and info\n"},
     {"check", "error: check needs --data\n"},
     {"check --data a --load x", "error: check has no option '--load'\nhint: it is an option of eval\n"},
-    {"export --load x", "error: 'export' is not in this version\n"},
+    {"export", "error: export needs --load\n"},
+    {"export --load x", "error: export needs --format\n"},
+    {"export --load x --format onnx", "error: export needs -o\n"},
+    {"export --load x --format csv", "error: --format: expected safetensors|onnx, found 'csv'\n"},
+    {"export --load x --data a", "error: export has no option '--data'\nhint: it is an option of train\n"},
     {"train", "error: train needs --data\n"},
     {"train --epoch 3", "error: unknown option '--epoch'\nhint: did you mean '--epochs'?\n"},
     {"train --zzzzzzzz", "error: unknown option '--zzzzzzzz'\n"},
@@ -80,7 +84,8 @@ static const struct {
      "error: --data -: stdin can be read once only, --validate-first reads it twice\n"},
     {"predict --data a --load d --max-bad-rows 3",
      "error: --max-bad-rows is for skipped rows\nhint: add --on-bad-row skip\n"},
-    {"predict --data a --load d --columns x", "error: --columns is not in this version\n"},
+    {"predict --data a --load d --columns a,,b",
+     "error: --columns: expected names with commas between them\n"},
 };
 
 static void test_wrong_usage(void **state) {
@@ -119,6 +124,7 @@ static void test_help(void **state) {
                         "  train      train on log files\n  eval       metrics of a checkpoint on log files\n"
                         "  predict    predictions of a checkpoint, one line a row\n"
                         "  check      what is in log files, column by column, and what is wrong with it\n"
+                        "  export     a checkpoint for other programs\n"
                         "  info       model, "
                         "columns, weights, memory, passes\n\n"
                         "logit COMMAND --help says more and gives examples\n");
@@ -155,12 +161,14 @@ static void test_help(void **state) {
          {"--data F...", "--load DIR", "--threads", "--on-bad-row", "--json", "--eval-fraction",
           "--calibration", "examples:"}},
         {"predict",
-         {"--data F...", "--load DIR", "-o FILE", "--header", "--format", "--on-bad-row", "examples:"}},
+         {"--data F...", "--load DIR", "-o FILE", "--header", "--format", "--columns C,C", "--on-bad-row",
+          "examples:"}},
         {"check",
          {"--data F...", "--threads", "--on-bad-row", "--bad-rows", "--max-bad-rows", "--json", "examples:"}},
+        {"export", {"--load DIR", "--format safetensors|onnx", "-o FILE", "examples:"}},
         {"info", {"--json", "examples:"}},
     };
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof help / sizeof *help; i++) {
         char args[40];
         snprintf(args, sizeof args, "%s --help", help[i].command);
         r = run(args);

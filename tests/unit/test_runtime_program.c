@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include "runtime/safetensors.h"
 #include "runtime_run.h"
 
 #define TRAIN "train --data train.csv --no-shuffle "
@@ -177,6 +178,76 @@ static void test_predict(void **state) {
     assert_int_equal(system("(head -1 eval.csv; tail -1 eval.csv) > last.csv"), 0);
     Run one = run("predict --data last.csv --load ckpt");
     assert_string_equal(one.out, strrchr(text, '\n') - (strlen(one.out) - 1));
+}
+
+/* Every weight of the checkpoint, without its slots. */
+static void same_weights(const char *got, const char *want) {
+    char err[200];
+    RtTensorFile *a = rt_tensors_open(got, err, sizeof err), *b = rt_tensors_open(want, err, sizeof err);
+    assert_true(a && b);
+    int weights = 0;
+    for (int i = 0; i < rt_tensors_count(b); i++) {
+        const RtTensor *y = rt_tensors_at(b, i), *x = rt_tensors_find(a, y->name);
+        if (strchr(y->name, '/')) continue;
+        weights++;
+        assert_non_null(x);
+        assert_int_equal(x->rank, y->rank);
+        assert_int_equal(x->bytes, y->bytes);
+        assert_memory_equal(x->dim, y->dim, (size_t)x->rank * sizeof *x->dim);
+        assert_memory_equal(rt_tensors_data(a, x), rt_tensors_data(b, y), x->bytes);
+    }
+    assert_int_equal(rt_tensors_count(a), weights);
+    assert_true(weights >= 3);
+    rt_tensors_close(a);
+    rt_tensors_close(b);
+}
+
+/* A table of more than 2^20 rows is saved by the rows touched, and exported whole. */
+static void whole_table(const char *got, const char *saved, const char *name, int64_t rows) {
+    char err[200], ids_name[100];
+    snprintf(ids_name, sizeof ids_name, "%s.ids", name);
+    RtTensorFile *a = rt_tensors_open(got, err, sizeof err), *b = rt_tensors_open(saved, err, sizeof err);
+    const RtTensor *x = rt_tensors_find(a, name), *y = rt_tensors_find(b, name),
+                   *ids = rt_tensors_find(b, ids_name);
+    assert_true(x && y && ids && !rt_tensors_find(a, ids_name));
+    assert_int_equal(x->dim[0], rows);
+    assert_true(ids->dim[0] > 0 && ids->dim[0] < rows);
+    size_t width = (size_t)x->dim[1];
+    const float *all = rt_tensors_data(a, x), *touched = rt_tensors_data(b, y);
+    const int64_t *id = rt_tensors_data(b, ids);
+    for (int64_t i = 0; i < ids->dim[0]; i++)
+        assert_memory_equal(all + (size_t)id[i] * width, touched + (size_t)i * width, width * sizeof *all);
+    rt_tensors_close(a);
+    rt_tensors_close(b);
+}
+
+static void test_export(void **state) {
+    (void)state;
+    run(TRAIN "--save ckpt");
+    Run r = run("export --load ckpt --format safetensors -o w.safetensors");
+    assert_int_equal(r.code, 0);
+    assert_string_equal(r.out, "");
+    assert_string_equal(r.err, "");
+    same_weights("w.safetensors", "ckpt/weights.safetensors");
+    RunHow large = {.users = "1100000"};
+    run_how(large, TRAIN "--save large");
+    assert_int_equal(run_how(large, "export --load large --format safetensors -o l.safetensors").code, 0);
+    whole_table("l.safetensors", "large/weights.safetensors", "users", 1100000);
+    r = run("export --load ckpt --format onnx -o m.onnx"); /* the fixture has a description alone */
+    assert_int_equal(r.code, 1);
+    assert_string_equal(r.err, "error: the program has no ONNX graph\n");
+    assert_false(run_exists("m.onnx"));
+    assert_false(run_exists("m.onnx.tmp"));
+    r = run("export --load none --format safetensors -o n.safetensors");
+    assert_string_equal(r.err, "error: cannot open none/state.json: no such file or directory\n");
+    assert_false(run_exists("n.safetensors"));
+    r = run("export --load ckpt --format safetensors -o /dev/full");
+    assert_int_equal(r.code, 1);
+    assert_string_equal(r.err, "error: cannot write /dev/full: no space left on device\n");
+    r = run_how((RunHow){.file_limit = 1000}, "export --load ckpt --format safetensors -o q.safetensors");
+    assert_string_equal(r.err, "error: cannot write q.safetensors: file too large\n");
+    assert_false(run_exists("q.safetensors"));
+    assert_false(run_exists("q.safetensors.tmp"));
 }
 
 /* A bad row, or a full disk, leaves no file and no part of one. */
@@ -375,6 +446,7 @@ int main(void) {
                                        T(test_eval_agrees),
                                        T(test_predict),
                                        T(test_predict_whole_or_not),
+                                       T(test_export),
                                        T(test_info),
                                        T(test_log),
                                        T(test_undefined),
