@@ -18,9 +18,10 @@
  *
  * A region grows from its last op backwards. It takes an operand in if that is elementwise (or, once a
  * region, a row's product with a matrix that all rows share), has exactly the region's type, and is used
- * nowhere else; so nothing is computed twice, nothing that is needed outside is hidden, and a region needs
- * nothing that comes after its last op. Coarser and smaller values (a bias, a number a row) come in as
- * operands and are stretched. A product's operands are never taken in: the region is its epilogue.
+ * nowhere else; so nothing that is needed outside is hidden, and a region needs nothing that comes after its
+ * last op. Nothing is computed twice but what costs less than to write and read it (repeated, below). Coarser
+ * and smaller values (a bias, a number a row) come in as operands and are stretched. A product's operands are
+ * never taken in: the region is its epilogue.
  *
  * A reduction takes in what it reduces, which then stands nowhere in memory:
  *
@@ -72,6 +73,7 @@ typedef struct {
     IrNode *product;
     const IrReduction *reduction; /* of the last op, if it is one */
     IrNode *weight;               /* attention's */
+    const bool *again;            /* by id: copied into each region that reads it */
 } Region;
 
 static bool elementwise(const IrNode *n) { return ir_ops[n->op].cls == CLASS_EW; }
@@ -96,8 +98,10 @@ static bool reducible(const IrProgram *p, const Region *r, const IrNode *x) {
     return true;
 }
 
-/* What a product multiplies and what a softmax is taken of stay outside. */
-static bool opens(const Region *r, const IrNode *n) { return n != r->product && n != r->weight; }
+/* What a product multiplies, what a softmax is taken of and what is computed again of stay outside. */
+static bool opens(const Region *r, const IrNode *n) {
+    return n != r->product && n != r->weight && !r->again[n->id];
+}
 
 /* How many operands of the region's elementwise ops n is. */
 static int uses_inside(const Region *r, const IrNode *n) {
@@ -133,7 +137,40 @@ static bool takes(const IrProgram *p, const Region *r, const IrNode *x) {
     if (r->n == MAX_BODY || member(r, x) || !ir_type_eq(x->type, r->type)) return false;
     if (r->reduction && !reducible(p, r, x)) return false;
     if (!elementwise(x) && (r->product || !shared_product(x))) return false;
-    return x->mark == uses_inside(r, x);
+    return r->again[x->id] || x->mark == uses_inside(r, x);
+}
+
+/* Is x cheap, and made of one value of its size (others are stretched) that stands in memory anyway, since
+ * others read it or nothing could take it in? */
+static bool cheap_to_repeat(const IrProgram *p, const IrNode *x) {
+    if (!elementwise(x) || x->op == OP_DROPOUT || x->type.live <= LIVE_STEP) return false;
+    if (ir_cost(p, x).flops > CHEAP * (double)ir_type_size(x->type)) return false;
+    int large = 0;
+    for (int k = 0; k < x->n_in; k++) {
+        const IrNode *y = x->in[k];
+        if (!ir_type_eq(y->type, x->type)) continue;
+        large++;
+        if (y->mark == 1 && (elementwise(y) || shared_product(y))) return false;
+    }
+    return large == 1;
+}
+
+/* What two or three elementwise ops of its type or reductions read, and nothing else, is computed in each of
+ * them rather than once for all, if that is cheap: written nowhere, and read as often as before. */
+static bool *repeated(const IrProgram *p, const IrBody *body) {
+    enum { MOST = 3 };
+    bool *again = ARENA_ARRAY(p->arena, bool, body->n + 1);
+    int *readers = ARENA_ARRAY(p->arena, int, body->n + 1);
+    for (int i = 0; i < body->n; i++) {
+        const IrNode *n = body->nodes[i];
+        for (int k = 0; k < n->n_in; k++)
+            readers[n->in[k]->id] += reduction(n) || (elementwise(n) && ir_type_eq(n->type, n->in[k]->type));
+    }
+    for (int i = 0; i < body->n; i++) {
+        const IrNode *n = body->nodes[i];
+        again[i] = n->mark > 1 && n->mark <= MOST && n->mark == readers[i] && cheap_to_repeat(p, n);
+    }
+    return again;
 }
 
 static void grow(const IrProgram *p, Region *r) {
@@ -212,8 +249,8 @@ static bool robs_product(const Region *r) {
 }
 
 /* The region that ends in n. */
-static Region region_of(const IrProgram *p, IrNode *n, const IrReduction *d) {
-    Region r = {.member = {n}, .n = 1, .type = n->type};
+static Region region_of(const IrProgram *p, IrNode *n, const IrReduction *d, const bool *again) {
+    Region r = {.member = {n}, .n = 1, .type = n->type, .again = again};
     if (!elementwise(n)) {
         r.reduction = d;
         r.type = d->of;
@@ -230,17 +267,19 @@ static bool fuse_func(IrProgram *p, IrFunc *f) {
     IrBody *body = &f->body;
     pass_count_uses(body);
     for (int i = 0; i < body->n; i++) body->nodes[i]->id = i;
+    const bool *again = repeated(p, body);
     IrNode **made = ARENA_ARRAY(p->arena, IrNode *, body->n + 1); /* by the place of a region's last op */
     for (int i = body->n - 1; i >= 0; i--) {
         IrNode *n = body->nodes[i];
         if (n->mark == TAKEN || !(elementwise(n) || reduction(n))) continue;
         IrReduction d = {0};
         if (!elementwise(n)) d = ir_reduction(n);
-        Region r = region_of(p, n, &d);
+        Region r = region_of(p, n, &d, again);
         if (r.n == 1) continue;
         made[i] = region_node(p, &r);
         if (!made[i]) return false;
-        for (int k = 0; k < r.n; k++) r.member[k]->mark = TAKEN;
+        for (int k = 0; k < r.n; k++)
+            if (!again[r.member[k]->id]) r.member[k]->mark = TAKEN;
     }
     IrBody old = *body;
     *body = (IrBody){0};
@@ -252,6 +291,7 @@ static bool fuse_func(IrProgram *p, IrFunc *f) {
             if (n->in[k]->aux) n->in[k] = n->in[k]->aux;
         pass_push(p, body, n);
     }
+    pass_dead_code(p, body); /* what all its readers compute again */
     return true;
 }
 

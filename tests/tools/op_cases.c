@@ -314,7 +314,7 @@ static IrNode *reduced_case(Case *c, IrOp op, int variant) {
     case 1: x = row(c, DIMS(4, 37)), y = row(c, DIMS(4, 1)); break; /* a number each */
     case 2: x = row(c, DIMS(4, 37)), y = always(c, DIMS(37)), axis = 1; break;
     case 3: x = pos(c, DIMS(2, 3, 5)), y = row(c, DIMS(2, 1, 1)), axis = 1; break;
-    case 4: x = row(c, DIMS(70)), y = always(c, DIMS(1)); break;
+    case 4: x = row(c, DIMS(70)), y = constant(c, 0.3); break;
     case 5: x = pos(c, DIMS(3, 4)), y = row(c, DIMS(3, 1)), axis = 1; break;
     default: return NULL;
     }
