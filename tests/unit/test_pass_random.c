@@ -495,7 +495,8 @@ static bool same(const Results *a, const Results *b) {
 
 static FILE *nowhere; /* /dev/null */
 static int skipped, applied_passes;
-static int rewrote[32]; /* by place in the pass table: graphs that it changed */
+static int reductions, attentions; /* graphs in which fuse made regions of these kinds */
+static int rewrote[32];            /* by place in the pass table: graphs that it changed */
 
 static char *text_of(IrProgram *p) {
     char *text = NULL;
@@ -579,6 +580,10 @@ static bool through_all(uint64_t seed, bool loud) {
         d->out = stderr;
         char *after = text_of(p);
         rewrote[i] += strcmp(before, after) != 0;
+        if (!strcmp(pass_table[i].name, "fuse")) {
+            reductions += strstr(after, "{kind=\"reduce\"}") != NULL;
+            attentions += strstr(after, "{kind=\"attention\"}") != NULL;
+        }
         applied_passes++;
         Results now = ok ? results(a, p) : (Results){0};
         if (!strcmp(pass_table[i].name, "differentiate")) /* gradients need no one-hot of their own */
@@ -610,6 +615,9 @@ static void test_random_graphs(void **state) {
     for (int i = 0; i < pass_count; i++)
         if (rewrote[i] < graphs / 10)
             fail_msg("%s changed only %d of %d graphs", pass_table[i].name, rewrote[i], graphs);
+    if (reductions < graphs / 3 || attentions < graphs / 20)
+        fail_msg("fuse made reductions in %d and attention in %d of %d graphs", reductions, attentions,
+                 graphs);
     print_message("%d graphs, %d of them skipped; %d runs of passes\n", graphs, skipped, applied_passes);
 }
 
