@@ -8,16 +8,18 @@
 
 /* ---- what a node needs ---- */
 
-static bool is_chain(const IrNode *n) { return n->op == OP_FUSED && !emit_product_of(n); }
+static bool is_chain(const IrNode *n) {
+    return n->op == OP_FUSED && !emit_product_of(n) && !ir_ends_in_reduction(n);
+}
 
 int64_t emit_tiles(Emit *e, const IrNode *n) {
     const IrType *x = n->n_in ? &n->in[0]->type : NULL;
     if (n->plan.domain != DOM_TILES && n->plan.domain != DOM_ONE) return 1;
     if (emit_product_of(n)) return emit_product_tiles(&e->target, n);
     if (emit_is_ew(n) || is_chain(n)) return emit_ew_tiles(e, n);
-    switch (n->op) {
+    switch (ir_runs_as(n)) {
     case OP_SUMROWS:
-    case OP_MEANROWS: return emit_column_tiles(ir_type_size(*x));
+    case OP_MEANROWS: return emit_column_tiles(ir_type_size(n->type));
     case OP_BNSTATS:
     case OP_BNGSUMS: return emit_column_tiles(ir_type_width(*x));
     case OP_UPDATE: return emit_update_tiles(ir_type_size(*x));

@@ -332,6 +332,9 @@ int64_t emit_tiles(Emit *e, const IrNode *n);
 /* Scratch bytes that the node's kernel needs. */
 int64_t emit_scratch(const IrProgram *p, const PassTarget *t, const IrNode *n);
 
+/* ---- emit_region.c ---- */
+void emit_reduction(Emit *e, const IrNode *n); /* a region that ends in one */
+
 /* ---- emit_attend.c ---- */
 int64_t emit_attend_scratch(const IrNode *n);
 

@@ -483,6 +483,8 @@ void emit_FUSED(Emit *e, const IrNode *n) {
     e->region = n;
     if (emit_product_of(n))
         product_kernel(e, n);
+    else if (ir_ends_in_reduction(n))
+        emit_reduction(e, n);
     else
         emit_ew_kernel(e, n);
     e->region = NULL;

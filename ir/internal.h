@@ -39,6 +39,7 @@ bool ir_want_coarse(IrProgram *p, const IrNode *n, int i, const char **why); /* 
 bool ir_want_rows(IrProgram *p, const IrNode *n, int i, const char **why);   /* lives a row or a position */
 /* Makes live and axis of `t` at least as fine as those of `with`; false if they can't meet. */
 bool ir_join_live(IrProgram *p, IrType *t, IrType with, const char **why);
+bool ir_sound_reduction(IrProgram *p, const IrNode *n, const char **why); /* a body of such a region */
 bool ir_axis_attr(IrProgram *p, const IrNode *n, const char *key, int rank, int *out, const char **why);
 
 /* ---- verifier ---- */

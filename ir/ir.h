@@ -331,6 +331,25 @@ bool *ir_named_weights(const IrProgram *p); /* [n_weights] of each, whether a no
 int *ir_drop_weights(IrProgram *p, const bool *drop);
 void ir_fans(const IrWeight *w, double *fan_in, double *fan_out); /* last two dimensions */
 
+/* ---- regions that end in a reduction (kinds reduce and attention): region.c ---- */
+typedef struct {
+    const IrNode *last;         /* the reduction */
+    const IrNode *value;        /* what is reduced; of attention: what is weighed */
+    const IrNode *weight;       /* the seg_softmax of a number a position that `value` is multiplied by, or NULL */
+    IrType of;                  /* what is reduced */
+    int axis;                   /* inside a row, or -1: along a list, over the step's rows */
+    int64_t outer, size, inner; /* elements before that axis, along it, after it; axis -1: size 0 */
+} IrReduction;
+enum { WALK_UNIT, WALK_OUTER, WALK_ALONG, WALK_INNER, IR_WALK_STEPS };
+bool ir_ends_in_reduction(const IrNode *n);
+IrOp ir_runs_as(const IrNode *n);        /* the reduction that a region ends in; else n's op */
+bool ir_reducible(IrOp op);              /* such a region may end in it */
+bool ir_list_weight(const IrNode *n);    /* seg_softmax of a number a position */
+IrReduction ir_reduction(const IrNode *last);
+/* Elements of a value of type t from one unit, outer index, index along the reduction and inner index to the next;
+ * false if t doesn't stretch to r->of in such a way. A row's value among positions: none a unit. */
+bool ir_walk(const IrReduction *r, IrType t, int64_t step[IR_WALK_STEPS]);
+
 /* ---- text ---- */
 void ir_print(const IrProgram *p, FILE *out);
 void ir_print_type(const IrProgram *p, IrType t, FILE *out);

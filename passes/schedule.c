@@ -64,7 +64,7 @@ static bool has_place(const IrNode *n) {
 }
 
 static IrDomain domain_of(const IrNode *n) {
-    switch (n->op) {
+    switch (ir_runs_as(n)) {
     case OP_CONST:
     case OP_WEIGHT:
     case OP_COLUMN:
@@ -94,7 +94,8 @@ static IrDomain domain_of(const IrNode *n) {
     case LIVE_UNIQ: return DOM_UNIQ;
     default: break;
     }
-    bool elementwise = ir_ops[n->op].cls == CLASS_EW || (n->op == OP_FUSED && !pass_product_of(n));
+    bool chain = n->op == OP_FUSED && !pass_product_of(n) && !ir_ends_in_reduction(n);
+    bool elementwise = ir_ops[n->op].cls == CLASS_EW || chain;
     return elementwise && ir_type_size(n->type) >= TILE_ELEMS ? DOM_TILES : DOM_ONE;
 }
 
@@ -144,7 +145,8 @@ enum { BEFORE, INSIDE, BEHIND };
 
 /* A sum over the rows of the step, which grows block by block. */
 static bool grows(const IrNode *n) {
-    bool sums = n->op == OP_SUMROWS || n->op == OP_MEANROWS || n->op == OP_MATMULGRADW || n->op == OP_SUMSQ;
+    IrOp op = ir_runs_as(n);
+    bool sums = op == OP_SUMROWS || op == OP_MEANROWS || op == OP_MATMULGRADW || op == OP_SUMSQ;
     for (int k = 0; sums && k < n->n_in; k++)
         if (n->in[k]->type.live == LIVE_ROW || n->in[k]->type.live == LIVE_POS) return true;
     return false;

@@ -304,12 +304,60 @@ static IrNode *attend_case(Case *c, int variant) {
     return unary(c, OP_SQUARE, ir_build(&c->b, OP_ATTEND, 3, in, 1, &scale));
 }
 
+/* Reductions of what is computed for them alone, which fuse makes one kernel of: along an axis, in all the
+ * ways in which operands can stretch. */
+static IrNode *reduced_case(Case *c, IrOp op, int variant) {
+    IrNode *x, *y;
+    int64_t axis = 0;
+    switch (variant) {
+    case 0: x = pos(c, DIMS(36)), y = row(c, DIMS(36)); break;      /* a row's value along a list */
+    case 1: x = row(c, DIMS(4, 37)), y = row(c, DIMS(4, 1)); break; /* a number each */
+    case 2: x = row(c, DIMS(4, 37)), y = always(c, DIMS(37)), axis = 1; break;
+    case 3: x = pos(c, DIMS(2, 3, 5)), y = row(c, DIMS(2, 1, 1)), axis = 1; break;
+    case 4: x = row(c, DIMS(70)), y = constant(c, 0.3); break;
+    case 5: x = pos(c, DIMS(3, 4)), y = row(c, DIMS(3, 1)), axis = 1; break;
+    default: return NULL;
+    }
+    IrNode *v = binary(c, OP_SUB, unary(c, OP_TANH, x), y);
+    return with(c, op, binary(c, OP_MUL, v, y), 2, (IrAttr[]){ir_ai("axis", axis), ir_ab("keep", false)});
+}
+
+/* The same along the list. */
+static IrNode *summed_case(Case *c, IrOp op, int variant) {
+    IrNode *x, *y;
+    switch (variant) {
+    case 0: x = pos(c, DIMS(36)), y = row(c, DIMS(36)); break;
+    case 1: x = pos(c, DIMS(5)), y = pos(c, DIMS(1)); break;
+    case 2: x = pos(c, DIMS(2, 9)), y = row(c, DIMS(1)); break;
+    case 3: x = pos(c, DIMS(1)), y = always(c, DIMS(1)); break;
+    case 4: x = pos(c, DIMS(80)), y = always(c, DIMS(80)); break;
+    default: return NULL;
+    }
+    return unary(c, op, binary(c, OP_MUL, unary(c, OP_RELU, x), y));
+}
+
+/* A weighted sum along the list; behind stop_gradient nothing else reads the weights, so that training has it
+ * as one region, too. */
+static IrNode *attention_case(Case *c, int variant) {
+    static const int64_t width[] = {36, 1, 5, 150, 7, 24};
+    if (variant > 5) return NULL;
+    IrNode *x = binary(c, OP_MUL, pos(c, DIMS(1)), constant(c, 3));
+    IrNode *v = variant == 4   ? row(c, DIMS(7))
+                : variant == 5 ? pos(c, DIMS(3, 8))
+                               : pos(c, DIMS(width[variant]));
+    IrNode *weights = unary(c, OP_SEGSOFTMAX, x);
+    if (variant % 2) v = binary(c, OP_ADD, unary(c, OP_TANH, v), row(c, DIMS(1)));
+    IrNode *sum =
+        unary(c, OP_SEGSUM, variant > 2 ? binary(c, OP_MUL, v, weights) : binary(c, OP_MUL, weights, v));
+    return variant == 2 ? binary(c, OP_MUL, unary(c, OP_STOPGRAD, sum), row(c, DIMS(5))) : sum;
+}
+
 static IrNode *reduce_case(Case *c, IrOp op, int variant) {
     switch (op) {
     case OP_ATTEND: return attend_case(c, variant);
     case OP_SUM:
     case OP_MAXR: {
-        if (variant > 3) return NULL;
+        if (variant > 3) return reduced_case(c, op, variant - 4);
         IrNode *x = variant == 3 ? pos(c, DIMS(17)) : variant == 2 ? pos(c, DIMS(3, 4)) : row(c, DIMS(5, 6));
         if (variant % 2) x = unary(c, OP_RELU, x); /* equals: several zeros may be the largest */
         return with(c, op, x, 2,
@@ -324,13 +372,13 @@ static IrNode *reduce_case(Case *c, IrOp op, int variant) {
     case OP_SEGSUM:
     case OP_SEGMEAN:
     case OP_SEGMAX:
-        if (variant > 2) return NULL;
+        if (variant > 2) return summed_case(c, op, variant - 3);
         return unary(c, op,
                      variant == 0   ? pos(c, DIMS(5))
                      : variant == 1 ? pos(c, DIMS(2, 3))
                                     : unary(c, OP_RELU, pos(c, DIMS(4))));
     case OP_SEGSOFTMAX: { /* as attention has it, and squared: a row's sum alone has no gradient */
-        if (variant > 2) return NULL;
+        if (variant > 2) return attention_case(c, variant - 3);
         IrNode *x = variant == 0 ? pos(c, DIMS(1)) : variant == 1 ? pos(c, DIMS(2, 9)) : pos(c, DIMS(33));
         IrNode *y = unary(c, op, binary(c, OP_MUL, x, constant(c, 3)));
         return variant == 0 ? unary(c, OP_SEGSUM, binary(c, OP_MUL, y, pos(c, DIMS(5))))
@@ -345,8 +393,12 @@ static IrNode *reduce_case(Case *c, IrOp op, int variant) {
     }
     case OP_SUMROWS:
     case OP_MEANROWS: {
-        if (variant > 1) return NULL;
-        IrNode *sum = unary(c, op, variant == 0 ? row(c, DIMS(6)) : pos(c, DIMS(2, 3)));
+        if (variant > 3) return NULL;
+        IrNode *x = variant == 0   ? row(c, DIMS(6))
+                    : variant == 1 ? pos(c, DIMS(2, 3))
+                    : variant == 2 ? binary(c, OP_MUL, row(c, DIMS(37)), row(c, DIMS(37)))
+                                   : binary(c, OP_SUB, pos(c, DIMS(2, 3)), always(c, DIMS(1)));
+        IrNode *sum = unary(c, op, x);
         /* over all rows: kept small, so that the loss is of the size of one */
         return unary(
             c, OP_TANH,

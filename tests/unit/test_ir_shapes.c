@@ -438,11 +438,45 @@ static const Case cases[] = {
      "expected type f32[4] of fused, found f32[5]"},
     {"fused %14 {kind=\"chain\"} : f32[4]", "fused: expected a body, found none"},
     {"fused %14 {kind=\"loop\"} : f32[4] {\n    %100 = arg {index=0} : f32[4]\n  }",
-     "fused: expected kind chain or product, found 'loop'"},
+     "fused: expected kind chain, product, reduce or attention, found 'loop'"},
     {"fused %14 {kind=\"chain\"} : f32[5] {\n    %100 = arg {index=0} : f32[5]\n  }",
      "%100 arg in func 'train': expected the operand's type f32[4], found f32[5]"},
     {"fused %14 {kind=\"chain\"} : f32[4] {\n    %100 = arg {index=1} : f32[4]\n  }",
      "%100 arg in func 'train': expected an operand from 0 to 0, found 1"},
+    {"fused %14, %7 {kind=\"reduce\"} : f32[4] {\n    %100 = arg {index=0} : f32[4]\n    %101 = arg "
+     "{index=1} : "
+     "f32[~h,1]\n    %102 = mul %100, %101 : f32[~h,4]\n    %103 = seg_sum %102 : f32[4]\n  }",
+     NULL},
+    {"fused %14 {kind=\"reduce\"} : f32[4] {\n    %100 = arg {index=0} : f32[4]\n    %101 = relu %100 : "
+     "f32[4]\n  }",
+     "fused: kind reduce: expected sum, max, seg_sum, seg_mean, seg_max or sum_rows as last op, found "
+     "'relu'"},
+    {"fused %14 {kind=\"reduce\"} : f32[1] {\n    %100 = arg {index=0} : f32[4]\n    %101 = dropout %100 "
+     "{rate=0.5, "
+     "key=1} : f32[4]\n    %102 = sum %101 {axis=0, keep=0} : f32[1]\n  }",
+     "fused: kind reduce: expected elementwise ops of f32[4], dropout not among them, found 'dropout' of "
+     "f32[4]"},
+    {"fused %14, %7 {kind=\"reduce\"} : step f32[4] {\n    %100 = arg {index=0} : f32[4]\n    %101 = arg "
+     "{index=1} "
+     ": f32[~h,1]\n    %102 = mul %100, %101 : f32[~h,4]\n    %103 = sum_rows %102 : step f32[4]\n  }",
+     "fused: kind reduce: expected operands that stretch along f32[~h,4], what is reduced, as a whole, found "
+     "operand 1 of f32[4]"},
+    {"fused %14, %7 {kind=\"attention\"} : f32[4] {\n    %100 = arg {index=0} : f32[4]\n    %101 = arg "
+     "{index=1} : "
+     "f32[~h,1]\n    %102 = seg_softmax %101 : f32[~h,1]\n    %103 = mul %102, %100 : f32[~h,4]\n    %104 = "
+     "seg_sum "
+     "%103 : f32[4]\n  }",
+     NULL},
+    {"fused %14, %7 {kind=\"attention\"} : f32[4] {\n    %100 = arg {index=0} : f32[4]\n    %101 = arg "
+     "{index=1} : "
+     "f32[~h,1]\n    %102 = mul %100, %101 : f32[~h,4]\n    %103 = seg_sum %102 : f32[4]\n  }",
+     "fused: kind attention: expected seg_sum of a product with seg_softmax of a number a position, an "
+     "operand"},
+    {"fused %7 {kind=\"attention\"} : f32[1] {\n    %100 = arg {index=0} : f32[~h,1]\n    %101 = seg_softmax "
+     "%100 : "
+     "f32[~h,1]\n    %102 = mul %101, %101 : f32[~h,1]\n    %103 = seg_sum %102 : f32[1]\n  }",
+     "fused: kind attention: expected seg_sum of a product with seg_softmax of a number a position, an "
+     "operand"},
     {"arg {index=0} : f32[4]", "%99 arg in func 'train': an argument outside a region"},
     {"arg {index=-1} : f32[4]", "arg: expected an operand number, found -1"},
 };

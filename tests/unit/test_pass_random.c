@@ -326,10 +326,28 @@ static IrNode *recurrent(Gen *g, IrNode *x) {
     return ir_build(b, OP_SLICE, 1, &record, 3, state);
 }
 
+/* A reduction of what is computed for it alone; along a list often weighed by a softmax. */
+static IrNode *weighed_sum(Gen *g) {
+    IrBuilder *b = &g->b;
+    static const IrOp along[] = {OP_SEGSUM, OP_SEGMEAN, OP_SEGMAX, OP_SEGSUM};
+    IrNode *x = recent(g), *v = fx_column(b, COL_V);
+    if (below(g, 2)) x = unary(g, x);
+    if (below(g, 2)) x = ir_build2(b, OP_MUL, x, v);
+    if (below(g, 3)) v = ir_build1(b, OP_SEGSOFTMAX, v);
+    bool list = x->type.live == LIVE_POS || below(g, 2);
+    if (list) return ir_build1(b, along[below(g, 4)], ir_build2(b, OP_MUL, below(g, 2) ? x : unary(g, x), v));
+    x = ir_build2(b, OP_MUL, x, below(g, 2) ? x : unary(g, x));
+    if (x->type.live >= LIVE_ROW && below(g, 3) == 0) return ir_build1(b, OP_SUMROWS, x);
+    IrAttr a[2] = {ir_ai("axis", (int64_t)below(g, (uint64_t)x->type.rank)), ir_ab("keep", below(g, 2))};
+    return ir_build(b, below(g, 3) ? OP_SUM : OP_MAXR, 1, &x, 2, a);
+}
+
 static IrNode *step(Gen *g) {
     IrNode *x = recent(g);
     bool rows = x->type.live >= LIVE_ROW;
-    switch (below(g, 21)) {
+    switch (below(g, 23)) {
+    case 20:
+    case 21: return weighed_sum(g);
     case 14:
     case 15: return dense_of_concat(g);
     case 16:
@@ -477,7 +495,8 @@ static bool same(const Results *a, const Results *b) {
 
 static FILE *nowhere; /* /dev/null */
 static int skipped, applied_passes;
-static int rewrote[32]; /* by place in the pass table: graphs that it changed */
+static int reductions, attentions; /* graphs in which fuse made regions of these kinds */
+static int rewrote[32];            /* by place in the pass table: graphs that it changed */
 
 static char *text_of(IrProgram *p) {
     char *text = NULL;
@@ -561,6 +580,10 @@ static bool through_all(uint64_t seed, bool loud) {
         d->out = stderr;
         char *after = text_of(p);
         rewrote[i] += strcmp(before, after) != 0;
+        if (!strcmp(pass_table[i].name, "fuse")) {
+            reductions += strstr(after, "{kind=\"reduce\"}") != NULL;
+            attentions += strstr(after, "{kind=\"attention\"}") != NULL;
+        }
         applied_passes++;
         Results now = ok ? results(a, p) : (Results){0};
         if (!strcmp(pass_table[i].name, "differentiate")) /* gradients need no one-hot of their own */
@@ -592,6 +615,9 @@ static void test_random_graphs(void **state) {
     for (int i = 0; i < pass_count; i++)
         if (rewrote[i] < graphs / 10)
             fail_msg("%s changed only %d of %d graphs", pass_table[i].name, rewrote[i], graphs);
+    if (reductions < graphs / 3 || attentions < graphs / 20)
+        fail_msg("fuse made reductions in %d and attention in %d of %d graphs", reductions, attentions,
+                 graphs);
     print_message("%d graphs, %d of them skipped; %d runs of passes\n", graphs, skipped, applied_passes);
 }
 
