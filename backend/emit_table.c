@@ -146,7 +146,8 @@ void emit_ONEHOT(Emit *e, const IrNode *n) {
 typedef struct {
     const IrNode *g;
     int ordinal, axis;
-    bool mean, find_row, repeated;
+    bool mean, find_row;
+    int64_t stride; /* 0: one gradient for all */
     Val base, offsets; /* offsets: of the axis, if it takes part */
 } Source;
 
@@ -170,7 +171,7 @@ static Source source_of(Emit *e, const IrNode *n, int i, int weight) {
     int input = backend_input_lookup(&e->in, id, weight, kind != 0);
     IrLive live = kind ? LIVE_ROW : id->type.live;
     Source s = {.g = g, .ordinal = e->in.inputs[input].ordinal, .axis = id->type.axis, .mean = kind == 2};
-    s.repeated = g->type.live == LIVE_ALWAYS || g->type.live == LIVE_STEP;
+    s.stride = g->type.live == LIVE_ALWAYS || g->type.live == LIVE_STEP ? 0 : emit_unit(e, g);
     s.find_row = live == LIVE_POS && g->type.live == LIVE_ROW;
     return s;
 }
@@ -201,14 +202,14 @@ static Val row_of_position(Emit *e, Val offsets, Val pos) {
     return emit_get(e, lo);
 }
 
-static void add_source(Emit *e, const Gather *t, const Source *s, Val at, Val *acc, Val col,
+static void add_source(Emit *e, const Source *s, Val at, Val *acc, Val col,
                        const EmitGroup *g) {
     Val row = s->find_row ? row_of_position(e, s->offsets, at) : at, length = NULL;
     if (s->mean) {
         Val next = offset_at(e, s->offsets, emit_add(e, row, emit_i64(e, 1)));
         length = LLVMBuildSIToFP(e->b, emit_sub(e, next, offset_at(e, s->offsets, row)), e->f32, "");
     }
-    Val from = emit_at(e, emit_at(e, s->base, emit_scale(e, row, s->repeated ? 0 : t->width)), col);
+    Val from = emit_at(e, emit_at(e, s->base, emit_scale(e, row, s->stride)), col);
     for (int i = 0; i < g->n; i++) {
         Val v = emit_load_vec(e, emit_at_const(e, from, g->first[i]), g->w[i]);
         if (length) v = emit_fdiv(e, v, emit_splat(e, length, g->w[i]));
@@ -229,12 +230,12 @@ static void gather_group(Emit *e, Val col, const EmitGroup *g, void *user) {
     Val ordinal = emit_load_elem(e, e->i8, t->lookup, o.i);
     for (int i = 0; i < t->n; i++) {
         if (t->lookups == 1) {
-            add_source(e, t, &t->source[i], at, acc, col, g);
+            add_source(e, &t->source[i], at, acc, col, g);
             continue;
         }
         EmitIf mine = emit_if(
             e, emit_icmp(e, LLVMIntEQ, ordinal, LLVMConstInt(e->i8, (uint64_t)t->source[i].ordinal, 0)));
-        add_source(e, t, &t->source[i], at, acc, col, g);
+        add_source(e, &t->source[i], at, acc, col, g);
         emit_fi(e, &mine);
     }
     emit_end(e, &o);
@@ -251,8 +252,8 @@ static Val gather_function(Emit *e, const Gather *like) {
     for (int i = 0; i < n; i++) types[i] = i == 2 ? e->i64 : e->ptr;
     for (int i = 0; i < like->n; i++) {
         const Source *s = &like->source[i];
-        name = arena_printf(e->arena, "%s_%d%s%s%s", name, s->ordinal, s->mean ? "m" : "",
-                            s->find_row ? "r" : "", s->repeated ? "s" : "");
+        name = arena_printf(e->arena, "%s_%d%s%s_%lld", name, s->ordinal, s->mean ? "m" : "",
+                            s->find_row ? "r" : "", (long long)s->stride);
     }
     Val f;
     EmitFn outer;

@@ -438,7 +438,7 @@ static void pack_strips(Emit *e, const EmitGradW *g, const Shape *s, Val from, V
     int left = (int)(g->k % s->MR);
     int64_t whole = g->k / s->MR, size = s->kc * s->MR + STRIP_SLACK;
     EmitLoop l = emit_for(e, emit_i64(e, 0), terms, 1);
-    Val row = emit_at(e, from, emit_scale(e, l.i, g->k)), place = emit_at(e, to, emit_scale(e, l.i, s->MR));
+    Val row = emit_at(e, from, emit_scale(e, l.i, g->x_row)), place = emit_at(e, to, emit_scale(e, l.i, s->MR));
     EmitLoop t = emit_for(e, s0, emit_min_i64(e, s1, emit_i64(e, whole)), 1);
     Copy c = {emit_at(e, row, emit_scale(e, t.i, s->MR)),
               emit_at(e, place, emit_scale(e, emit_sub(e, t.i, s0), size)), s->MR};
@@ -464,7 +464,7 @@ void emit_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi) {
                   .a_row = 1,
                   .a_col = s.MR,
                   .b = g->g,
-                  .b_row = g->n,
+                  .b_row = g->g_row,
                   .b_col = 1,
                   .c = g->c,
                   .c_row = g->n,
@@ -489,7 +489,7 @@ void emit_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi) {
     s0 = emit_select(e, emit_icmp(e, LLVMIntSGT, s0, zero), s0, zero);
     EmitLoop few = emit_for(e, s0, s1, STRIPS);
     Val some = emit_min_i64(e, emit_add(e, few.i, emit_i64(e, STRIPS)), s1);
-    pack_strips(e, g, &s, emit_at(e, g->x, emit_scale(e, l.i, g->k)), strips_at, k.terms, few.i, some);
+    pack_strips(e, g, &s, emit_at(e, g->x, emit_scale(e, l.i, g->x_row)), strips_at, k.terms, few.i, some);
     EmitLoop i = emit_for(e, few.i, some, 1);
     Val row = emit_scale(e, i.i, s.MR),
         rows = emit_min_i64(e, emit_i64(e, s.MR), emit_sub(e, emit_i64(e, g->k), row));

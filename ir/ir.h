@@ -181,6 +181,8 @@ typedef struct {
     bool per_block;    /* the place holds the rows (positions) of one micro-batch at a time, not of the whole step */
     int64_t offset;    /* FIXED: bytes into the fixed arena. AXIS, UNIQ: elements a position (unique row) that
                           lie before it in that axis's (table's) arena: address = base + 4 * offset * capacity */
+    int64_t col, ld;   /* a value within another's place: elements of the other's first unit before its own, and
+                          elements from a unit to the next; ld 0: its own size. address += 4 * (col + unit * ld) */
 } IrPlan;
 
 typedef struct IrNode IrNode;
@@ -261,6 +263,18 @@ double ir_step_elements(const IrProgram *p, IrType t);           /* of all value
 /* bytes: every operand read once, the result written once; of tables the rows at hand */
 IrCost ir_step_cost(const IrProgram *p, const IrNode *n);
 
+/* ---- places within places (view.c) ----
+ * A view is a reshape or slice that schedule gave domain none: it isn't run, and is its operand's place. */
+bool ir_is_view(const IrNode *n);
+const IrNode *ir_viewed(const IrNode *n); /* the node in whose place n stands: n's operand and so on, or n */
+/* Whether part of an axis is one run of elements in each unit's value: all dimensions before it are 1. */
+bool ir_one_run(IrType t, int64_t axis);
+int64_t ir_unit_stride(const IrNode *n); /* elements from one unit's value to the next */
+/* What a view's plan says of its place, by its operand's. */
+IrPlan ir_view_place(const IrNode *view);
+/* Whether n's kernel can read operand k, and write its result, with other values' elements between units. */
+bool ir_reads_strided(const IrNode *n, int k);
+
 /* ---- building ---- */
 IrProgram *ir_program_new(Arena *a, Diag *d);
 IrFunc *ir_func_new(IrProgram *p, const char *name);
@@ -306,9 +320,6 @@ bool ir_same_dims(IrType a, IrType b);   /* rank and sizes, however often the va
 /* Sets each node's mark to the last phase that reads its place; what the runtime reads after the step (operands of
  * roots) lives to the function's last phase, which is returned. Needs phases. */
 int ir_last_reads(const IrBody *b);
-/* The node in whose place n stands: for a reshape that schedule made a view (domain none, so it isn't run) its
- * operand, and so on; else n itself. */
-const IrNode *ir_viewed(const IrNode *n);
 int64_t ir_axis_max(const IrProgram *p, int axis); /* most positions that a row can have along it, 0: no limit */
 const char *ir_axis_described(const IrProgram *p, int axis); /* "list column 'hist_item' (axis 'h')" */
 /* Is a layer's or weight's path the pattern, or is its beginning up to a dot? '*' stands for any characters. */

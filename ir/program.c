@@ -171,11 +171,6 @@ int ir_last_reads(const IrBody *b) {
     return last;
 }
 
-const IrNode *ir_viewed(const IrNode *n) {
-    while (n->op == OP_RESHAPE && n->plan.phase >= 0 && n->plan.domain == DOM_NONE) n = n->in[0];
-    return n;
-}
-
 int ir_count_uses(IrBody *b, const IrNode *n) {
     int uses = 0;
     for (int i = 0; i < b->n; i++)

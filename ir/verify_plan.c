@@ -65,7 +65,7 @@ static void check_phases(PlanCheck *c) {
 static bool reads_weight(const IrNode *n, int64_t w) {
     if (n->op == OP_FETCH && ir_attr_i(n, "w") == w) return true;
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i]->op == OP_WEIGHT && ir_attr_i(n->in[i], "w") == w) return true;
+        if (ir_viewed(n->in[i])->op == OP_WEIGHT && ir_attr_i(ir_viewed(n->in[i]), "w") == w) return true;
     return false;
 }
 
@@ -189,16 +189,38 @@ static void check_arena(PlanCheck *c, IrRegionKind region, int axis, int64_t tot
     if (c->ok) check_overlaps(c, lives, n);
 }
 
+/* Where a view stands is given by what it views; a kernel steps over what lies between units if it can. */
+static void check_within(PlanCheck *c, const IrNode *n) {
+    for (int k = 0; k < n->n_in && c->ok; k++)
+        if (n->in[k]->plan.ld && !ir_is_view(n) && !ir_reads_strided(n, k))
+            wrong_plan(c, n, "expected one unit of %%%d after another, found %lld elements from each to the next",
+                       n->in[k]->id, (long long)n->in[k]->plan.ld);
+    if (!ir_is_view(n)) {
+        if (n->plan.col || n->plan.ld)
+            wrong_plan(c, n, "expected a place of its own, found a part of one");
+        return;
+    }
+    if (n->op == OP_SLICE && (!ir_one_run(n->in[0]->type, ir_attr_i(n, "axis")) ||
+                              (n->plan.region == REGION_NONE && ir_viewed(n)->op != OP_WEIGHT))) {
+        wrong_plan(c, n, "expected a domain: it isn't one run of elements in a place of its operand");
+        return;
+    }
+    IrPlan place = ir_view_place(n);
+    if (n->plan.region != place.region || n->plan.offset != place.offset)
+        wrong_plan(c, n, "expected the place of what it is a view of: %s+%lld", ir_region_names[place.region],
+                   (long long)place.offset);
+    else if (n->plan.col != place.col || n->plan.ld != place.ld)
+        wrong_plan(c, n, "expected col=%lld ld=%lld of what it is a view of, found col=%lld ld=%lld",
+                   (long long)place.col, (long long)place.ld, (long long)n->plan.col, (long long)n->plan.ld);
+}
+
 static void check_places(PlanCheck *c) {
     const IrFunc *f = c->f;
     Lifetime *lives = ARENA_ARRAY(c->p->arena, Lifetime, f->body.n);
     find_last_reads(&f->body);
     for (int i = 0; i < f->body.n && c->ok; i++) {
         const IrNode *n = f->body.nodes[i];
-        const IrPlan *viewed = &ir_viewed(n)->plan;
-        if (n->plan.region != viewed->region || n->plan.offset != viewed->offset)
-            wrong_plan(c, n, "expected the place of what it is a view of: %s+%lld",
-                       ir_region_names[viewed->region], (long long)viewed->offset);
+        check_within(c, n);
         if (n->plan.region == REGION_NONE || n->plan.region == REGION_INPUT) continue;
         if (n->type.elem != TY_F32 || !right_region(n))
             wrong_plan(c, n, "doesn't belong into the region '%s'", ir_region_names[n->plan.region]);

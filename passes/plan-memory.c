@@ -169,10 +169,10 @@ static bool plan_func(IrProgram *p, IrFunc *f) {
     for (int i = 0; i < p->n_weights; i++) f->uniq_elems[i] = place(p->arena, &uniq[i]);
     for (int i = 0; i < f->body.n; i++) {
         IrNode *n = f->body.nodes[i];
-        const IrPlan *viewed = &ir_viewed(n)->plan;
-        n->plan.region = viewed->region;
-        n->plan.offset = viewed->offset;
-        n->plan.per_block = viewed->per_block;
+        if (!ir_is_view(n)) continue;
+        IrPlan place = ir_view_place(n);
+        n->plan.region = place.region, n->plan.offset = place.offset, n->plan.per_block = place.per_block;
+        n->plan.col = place.col, n->plan.ld = place.ld;
     }
     return true;
 }

@@ -269,6 +269,60 @@ static void test_record(void **state) {
     }
 }
 
+/* Parts of places: a view stands where its operand's plan and its own attributes say, and only where all that
+ * read it can step over what lies between its units. */
+static void test_parts_of_places(void **state) {
+    static const char text[] = "ctrc-ir 1\n"
+                               "input csv separator=\",\"\n"
+                               "column s string\n"
+                               "weight t [9,8] zeros\n"
+                               "train batch=16\n"
+                               "func train fixed=2560 {\n"
+                               "  %%0 = column {col=s} : str #phase=0\n"
+                               "  %%1 = hash %%0 {buckets=9, fn=\"xxh3\"} : id<9> #phase=0 at=input+0\n"
+                               "  %%2 = weight {w=t} : always f32[9,8] #phase=0\n"
+                               "  %%3 = embed %%1, %%2 : f32[8] #phase=0 domain=rows block=8 at=fixed+0%s\n"
+                               "  %%4 = %s #phase=0%s\n"
+                               "  %%5 = %s #phase=0 domain=rows block=8 at=fixed+512%s\n"
+                               "}\n";
+    static const char part[] = "slice %3 {axis=0, begin=4, end=8} : f32[4]", at[] = " at=fixed+0 col=4 ld=8";
+    static const char reader[] = "square %4 : f32[4]";
+    static const struct {
+        const char *place, *view, *view_at, *user, *user_at, *error;
+    } uses[] = {
+        {"", part, at, reader, "", ""},
+        {"", part, " at=fixed+0 ld=8", reader, "",
+         "11:3: error: %4 slice in func 'train': expected col=4 ld=8 of what it is a view of, found col=0 ld=8"},
+        {"", part, " at=fixed+0 col=4", reader, "",
+         "11:3: error: %4 slice in func 'train': expected col=4 ld=8 of what it is a view of, found col=4 ld=0"},
+        {"", part, " at=fixed+64 col=4 ld=8", reader, "",
+         "11:3: error: %4 slice in func 'train': expected the place of what it is a view of: fixed+0"},
+        {"", part, at, "sum_sq %4 : step f32[1]", "",
+         "12:3: error: %5 sum_sq in func 'train': expected one unit of %4 after another, found 8 elements from each "
+         "to the next"},
+        {" ld=16", part, " at=fixed+0 col=4 ld=16", reader, "",
+         "10:3: error: %3 embed in func 'train': expected a place of its own, found a part of one"},
+        {"", part, at, reader, " col=2",
+         "12:3: error: %5 square in func 'train': expected a place of its own, found a part of one"},
+        {"", "slice %2 {axis=1, begin=4, end=8} : always f32[9,4]", " col=4", "embed %1, %4 : f32[4]", "",
+         "11:3: error: %4 slice in func 'train': expected a domain: it isn't one run of elements in a place of its "
+         "operand"},
+        {"", "slice %2 {axis=0, begin=1, end=9} : always f32[8,8]", " col=8", "square %3 : f32[8]", "", ""},
+        {"", "slice %2 {axis=0, begin=1, end=9} : always f32[8,8]", "", "square %3 : f32[8]", "",
+         "11:3: error: %4 slice in func 'train': expected col=8 ld=0 of what it is a view of, found col=0 ld=0"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
+        Fx fx = fx_new();
+        IrProgram *p = fx_read(&fx, arena_printf(fx.arena, text, uses[i].place, uses[i].view, uses[i].view_at,
+                                                 uses[i].user, uses[i].user_at));
+        const char *error = *uses[i].error ? arena_printf(fx.arena, "test.ir:%s\n", uses[i].error) : "";
+        if ((p == NULL) != (*error != 0) || strncmp(fx_messages(&fx), error, strlen(error)) != 0)
+            fail_msg("use %zu: expected: %s\n   found: %s", i, error, fx_messages(&fx));
+        fx_free(&fx);
+    }
+}
+
 /* Random pointers swapped within a function: an error or a sound program, never a crash. */
 static void test_shuffled(void **state) {
     (void)state;
@@ -306,7 +360,7 @@ static void test_shuffled(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sound),  cmocka_unit_test(test_damage),   cmocka_unit_test(test_place),
-        cmocka_unit_test(test_record), cmocka_unit_test(test_shuffled),
+        cmocka_unit_test(test_record), cmocka_unit_test(test_parts_of_places), cmocka_unit_test(test_shuffled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
