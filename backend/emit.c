@@ -75,7 +75,7 @@ static void emit_node(Emit *e, const IrNode *n) {
 }
 
 static bool has_kernel(const IrNode *n) {
-    return n->plan.domain != DOM_NONE && ir_ops[n->op].cls != CLASS_ROOT;
+    return n->plan.domain != DOM_NONE && ir_ops[n->op].cls != CLASS_ROOT && !ir_all_in_place(n);
 }
 
 static void show_to_parts(Val f) {
@@ -190,15 +190,18 @@ static void run_node(Emit *e, const Driver *d, const IrNode *n, Val kernel, int 
                    (Val[]){d->step, kernel, d->scratch, thread, d->threads, count, block}, 7, "");
 }
 
-/* void check(step, thread, threads, op, live, axis, region, offset, elements, whole): when all threads have
- * made a value, the first looks at it, of rows at those that the step (or copy for a micro-batch) is about;
- * `whole`: the place holds all rows. One function for all values, which finds each by its plan. */
+enum { CHECK_ARGS = 12 };
+/* void check(step, thread, threads, op, live, axis, region, offset, elements, whole, col, ld): when all
+ * threads have made a value, the first looks at it, of rows at those that the step (or copy for a
+ * micro-batch) is about; `whole`: the place holds all rows. One function for all values, which finds each by
+ * its plan. */
 static Val check_function(Emit *e) {
-    LLVMTypeRef args[] = {e->ptr, e->i32, e->i32, e->i32, e->i64, e->i64, e->i64, e->i64, e->i64, e->i64};
-    Val f, p[10], base = NULL, count = NULL;
+    LLVMTypeRef args[CHECK_ARGS] = {e->ptr, e->i32, e->i32, e->i32};
+    for (int i = 4; i < CHECK_ARGS; i++) args[i] = e->i64;
+    Val f, p[CHECK_ARGS], base = NULL, count = NULL;
     EmitFn outer;
-    if (!emit_shared_open(e, "check", args, 10, &f, &outer)) return f;
-    for (unsigned i = 0; i < 10; i++) p[i] = LLVMGetParam(f, i);
+    if (!emit_shared_open(e, "check", args, CHECK_ARGS, &f, &outer)) return f;
+    for (unsigned i = 0; i < CHECK_ARGS; i++) p[i] = LLVMGetParam(f, i);
     base = emit_var(e, e->ptr), count = emit_var(e, e->i64);
     barrier(e);
     EmitIf first = emit_if(e, emit_icmp(e, LLVMIntEQ, p[1], emit_i32(e, 0)));
@@ -227,15 +230,14 @@ static Val check_function(Emit *e) {
     emit_set(e, count,
              emit_sub(e, emit_to_i64(e, emit_load_elem(e, e->i32, offsets, hi)), emit_get(e, from)));
     emit_fi(e, &pos);
-    Val skipped = emit_mul(e, emit_mul(e, emit_get(e, from), p[8]), p[9]);
-    emit_set(e, base, emit_at(e, emit_get(e, base), skipped));
+    Val skipped = emit_mul(e, emit_mul(e, emit_get(e, from), p[11]), p[9]);
+    emit_set(e, base, emit_at(e, emit_get(e, base), emit_add(e, skipped, p[10])));
     EmitIf uniq = emit_if(e, emit_icmp(e, LLVMIntEQ, p[4], emit_i64(e, LIVE_UNIQ)));
     Val table = LLVMBuildInBoundsGEP2(e->b, e->t_table, emit_step(e, STEP_tables), &p[5], 1, "");
     emit_set(e, count,
              emit_to_i64(e, emit_load(e, e->i32, LLVMBuildStructGEP2(e->b, e->t_table, table, TABLE_n, ""))));
     emit_fi(e, &uniq);
-    emit_call(e, "rt_check", (Val[]){e->step, p[3], emit_get(e, base), emit_mul(e, emit_get(e, count), p[8])},
-              4);
+    emit_call(e, "rt_check", (Val[]){e->step, p[3], emit_get(e, base), emit_get(e, count), p[8], p[11]}, 6);
     emit_fi(e, &first);
     barrier(e);
     emit_fn_close(e, &outer);
@@ -256,8 +258,10 @@ static void check(Emit *e, const Driver *d, const IrNode *n) {
                   emit_i64(e, n->plan.region),
                   emit_i64(e, n->plan.offset),
                   emit_i64(e, ir_type_size(n->type)),
-                  emit_i64(e, !n->plan.per_block)};
-    emit_shared_call(e, f, args, 10);
+                  emit_i64(e, !n->plan.per_block),
+                  emit_i64(e, n->plan.col),
+                  emit_i64(e, ir_unit_stride(n))};
+    emit_shared_call(e, f, args, CHECK_ARGS);
 }
 
 /* One thread hands over the loss; after a barrier all see whether to stop. */

@@ -4,10 +4,10 @@
 #include "backend/emit.h"
 
 typedef struct {
-    Val from, to;                    /* the row's first position in x and in the result */
-    Val count;                       /* positions of the row */
-    int64_t size;                    /* floats of a position */
-    int64_t from_stride, to_stride;  /* from position to position */
+    Val from, to;                   /* the row's first position in x and in the result */
+    Val count;                      /* positions of the row */
+    int64_t size;                   /* floats of a position */
+    int64_t from_stride, to_stride; /* from position to position */
 } RowSpan;
 
 /* Opens a loop over the kernel's rows; `s` describes the one that runs. */
@@ -168,10 +168,10 @@ void emit_SEGLAST(Emit *e, const IrNode *n) {
 
 /* One of sru's two directions over a row's list. */
 typedef struct {
-    RowSpan s;        /* f and the result */
-    Val x;            /* the row's first position in the other operand */
+    RowSpan s; /* f and the result */
+    Val x;     /* the row's first position in the other operand */
     int64_t x_stride;
-    bool backwards;   /* sru_grad */
+    bool backwards; /* sru_grad */
 } Sru;
 
 /* c = f c + (1 - f) x, or from the last position on, d = x + what the position after it keeps: f d */

@@ -34,19 +34,20 @@ void emit_CONCAT(Emit *e, const IrNode *n) {
     EmitNest *part = ARENA_ARRAY(e->arena, EmitNest, n->n_in);
     bool by_row = false;
     int64_t before = 0;
+    int copied = 0; /* the others are made where they belong */
     for (int i = 0; i < n->n_in; i++) {
-        part[i] = part_of_concat(e, n, i, &all, before);
+        if (!ir_in_place(n, i)) part[copied++] = part_of_concat(e, n, i, &all, before);
         before += emit_axis(n->in[i]->type, ir_attr_i(n, "axis")).size;
-        by_row |= part[i].ref[1].row_size != 0;
     }
+    for (int i = 0; i < copied; i++) by_row |= part[i].ref[1].row_size != 0;
     if (by_row) {
-        for (int i = 0; i < n->n_in; i++) emit_copy_units(e, &part[i], n->type);
+        for (int i = 0; i < copied; i++) emit_copy_units(e, &part[i], n->type);
         return;
     }
     Val lo, hi;
     emit_units(e, n->type, &lo, &hi);
     EmitLoop unit = emit_for(e, lo, hi, 1);
-    for (int i = 0; i < n->n_in; i++) {
+    for (int i = 0; i < copied; i++) {
         for (int k = 0; k < 2; k++) part[i].ref[k].start = emit_scale(e, unit.i, part[i].ref[k].stride[0]);
         emit_copy(e, &part[i]); /* dimension 0 has size 1 */
     }

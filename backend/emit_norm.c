@@ -15,7 +15,7 @@ typedef struct {
     IrType t, tg; /* of x, and of a gradient that may live less often */
     int64_t k;
     int64_t x_unit, g_unit; /* floats from unit to unit; with leading dimensions x's units are contiguous */
-    Val x, g, rows;            /* rows: of channels */
+    Val x, g, rows;         /* rows: of channels */
     Val first_row, batch_rows; /* of the step or block */
     Val stats, out;
     double eps;

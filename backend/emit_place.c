@@ -6,9 +6,7 @@ static const IrNode *through_arg(const Emit *e, const IrNode *n) {
     return n->op == OP_ARG && e->region ? e->region->in[ir_attr_i(n, "index")] : n;
 }
 
-const IrNode *emit_operand(const Emit *e, const IrNode *n, int i) {
-    return through_arg(e, n->in[i]);
-}
+const IrNode *emit_operand(const Emit *e, const IrNode *n, int i) { return through_arg(e, n->in[i]); }
 
 static LLVMBasicBlockRef to_entry(Emit *e) {
     LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b);

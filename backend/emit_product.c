@@ -261,18 +261,12 @@ static void library_rows(Emit *e, const Job *j, const EmitGemm *g) {
     lo = emit_scale(e, lo, p->m), hi = emit_scale(e, hi, p->m);
     EmitIf some = emit_if(e, emit_icmp(e, LLVMIntSLT, lo, hi));
     int64_t ldb = p->tb ? p->k : p->n;
-    Val args[] = {emit_i32(e, 0),
-                  emit_i32(e, p->tb),
-                  emit_sub(e, hi, lo),
-                  emit_i64(e, p->n),
-                  emit_i64(e, p->k),
-                  emit_at(e, g->a, emit_scale(e, lo, g->a_row)),
-                  emit_i64(e, g->a_row),
-                  g->b,
-                  emit_i64(e, ldb),
-                  emit_at(e, g->c, emit_scale(e, lo, g->c_row)),
-                  emit_i64(e, g->c_row),
-                  emit_i32(e, 0)};
+    Val args[] = {emit_i32(e, 0),        emit_i32(e, p->tb),
+                  emit_sub(e, hi, lo),   emit_i64(e, p->n),
+                  emit_i64(e, p->k),     emit_at(e, g->a, emit_scale(e, lo, g->a_row)),
+                  emit_i64(e, g->a_row), g->b,
+                  emit_i64(e, ldb),      emit_at(e, g->c, emit_scale(e, lo, g->c_row)),
+                  emit_i64(e, g->c_row), emit_i32(e, 0)};
     emit_call(e, "rt_gemm", args, 12);
     emit_fi(e, &some);
     emit_end(e, &block);

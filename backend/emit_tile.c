@@ -438,7 +438,8 @@ static void pack_strips(Emit *e, const EmitGradW *g, const Shape *s, Val from, V
     int left = (int)(g->k % s->MR);
     int64_t whole = g->k / s->MR, size = s->kc * s->MR + STRIP_SLACK;
     EmitLoop l = emit_for(e, emit_i64(e, 0), terms, 1);
-    Val row = emit_at(e, from, emit_scale(e, l.i, g->x_row)), place = emit_at(e, to, emit_scale(e, l.i, s->MR));
+    Val row = emit_at(e, from, emit_scale(e, l.i, g->x_row)),
+        place = emit_at(e, to, emit_scale(e, l.i, s->MR));
     EmitLoop t = emit_for(e, s0, emit_min_i64(e, s1, emit_i64(e, whole)), 1);
     Copy c = {emit_at(e, row, emit_scale(e, t.i, s->MR)),
               emit_at(e, place, emit_scale(e, emit_sub(e, t.i, s0), size)), s->MR};

@@ -274,6 +274,14 @@ int64_t ir_unit_stride(const IrNode *n); /* elements from one unit's value to th
 IrPlan ir_view_place(const IrNode *view);
 /* Whether n's kernel can read operand k, and write its result, with other values' elements between units. */
 bool ir_reads_strided(const IrNode *n, int k);
+bool ir_writes_strided(const IrNode *n);
+/* The node whose kernel makes part k of a concat: the operand, or what it is a reshape of. */
+IrNode *ir_part(const IrNode *concat, int k);
+/* What the plan says of part k's place if the part is made within the concat's, whose place is known. */
+IrPlan ir_part_place(const IrNode *concat, int k);
+bool ir_in_place(const IrNode *concat, int k); /* whether the plans say so */
+bool ir_all_in_place(const IrNode *n);         /* of a concat's parts all are: it has no kernel */
+int ir_first_write(const IrNode *n);           /* first phase that writes within n's place */
 
 /* ---- building ---- */
 IrProgram *ir_program_new(Arena *a, Diag *d);

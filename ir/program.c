@@ -168,6 +168,10 @@ int ir_last_reads(const IrBody *b) {
             if (read->mark < until) read->mark = until;
         }
     }
+    for (int i = 0; i < b->n; i++) /* a place lives as long as what stands within it; parts stand before */
+        for (int k = 0; b->nodes[i]->op == OP_CONCAT && k < b->nodes[i]->n_in; k++)
+            if (ir_in_place(b->nodes[i], k) && b->nodes[i]->mark < ir_part(b->nodes[i], k)->mark)
+                b->nodes[i]->mark = ir_part(b->nodes[i], k)->mark;
     return last;
 }
 

@@ -182,7 +182,8 @@ static bool read_plan(Lexer *lx, IrPlan *plan) {
     while (!lx->failed && lx->token.kind == T_WORD) {
         int k, choice = 0;
         bool ok = false;
-        if (!lex_choice(lx, "phase, domain, block, kernel, at, col, ld or per_block", words, COUNT(words), &k) ||
+        if (!lex_choice(lx, "phase, domain, block, kernel, at, col, ld or per_block", words, COUNT(words),
+                        &k) ||
             !lex_need(lx, '='))
             return false;
         switch (k) {

@@ -122,6 +122,18 @@ static void find_last_reads(const IrBody *b) {
             if (read->mark < until) read->mark = until;
         }
     }
+    for (int i = 0; i < b->n; i++) { /* a concat's place holds its parts, which stand above it */
+        IrNode *n = b->nodes[i];
+        for (int k = 0; n->op == OP_CONCAT && k < n->n_in; k++)
+            if (ir_in_place(n, k) && n->mark < ir_part(n, k)->mark) n->mark = ir_part(n, k)->mark;
+    }
+}
+
+static bool stands_within(const IrBody *b, const IrNode *part) {
+    for (int i = 0; i < b->n; i++)
+        for (int k = 0; b->nodes[i]->op == OP_CONCAT && k < b->nodes[i]->n_in; k++)
+            if (ir_part(b->nodes[i], k) == part && ir_in_place(b->nodes[i], k)) return true;
+    return false;
 }
 
 static int lower_first(const void *a, const void *b) {
@@ -173,7 +185,7 @@ static void check_arena(PlanCheck *c, IrRegionKind region, int axis, int64_t tot
     int n = 0;
     for (int i = 0; i < c->f->body.n && c->ok; i++) {
         const IrNode *x = c->f->body.nodes[i];
-        if (ir_viewed(x) != x) continue; /* lives in another's place */
+        if (ir_viewed(x) != x || x->plan.ld) continue; /* lives in another's place */
         if (x->plan.region != region || (region != REGION_FIXED && x->type.axis != axis)) continue;
         int64_t end = plus(x->plan.offset, place_size(c->p, c->f, x));
         if (x->plan.offset < 0 || end > total)
@@ -183,7 +195,7 @@ static void check_arena(PlanCheck *c, IrRegionKind region, int axis, int64_t tot
         else if (region == REGION_FIXED && x->plan.offset % FIXED_ALIGN)
             wrong_plan(c, x, "expected an offset that is a multiple of %d, found %lld", FIXED_ALIGN,
                        (long long)x->plan.offset);
-        lives[n++] = (Lifetime){x, x->plan.offset, end, x->plan.phase, x->mark};
+        lives[n++] = (Lifetime){x, x->plan.offset, end, ir_first_write(x), x->mark};
         in_loop(c, x, &lives[n - 1]);
     }
     if (c->ok) check_overlaps(c, lives, n);
@@ -193,11 +205,20 @@ static void check_arena(PlanCheck *c, IrRegionKind region, int axis, int64_t tot
 static void check_within(PlanCheck *c, const IrNode *n) {
     for (int k = 0; k < n->n_in && c->ok; k++)
         if (n->in[k]->plan.ld && !ir_is_view(n) && !ir_reads_strided(n, k))
-            wrong_plan(c, n, "expected one unit of %%%d after another, found %lld elements from each to the next",
+            wrong_plan(c, n,
+                       "expected one unit of %%%d after another, found %lld elements from each to the next",
                        n->in[k]->id, (long long)n->in[k]->plan.ld);
     if (!ir_is_view(n)) {
-        if (n->plan.col || n->plan.ld)
+        if (!n->plan.ld && n->plan.col)
             wrong_plan(c, n, "expected a place of its own, found a part of one");
+        else if (n->plan.ld && !ir_writes_strided(n))
+            wrong_plan(c, n, "expected a place of its own, as it can't be written within another's");
+        else if (n->plan.ld && !stands_within(&c->f->body, n))
+            wrong_plan(
+                c, n,
+                "expected the place of a part of a concat that reads it, found %s+%lld col=%lld ld=%lld",
+                ir_region_names[n->plan.region], (long long)n->plan.offset, (long long)n->plan.col,
+                (long long)n->plan.ld);
         return;
     }
     if (n->op == OP_SLICE && (!ir_one_run(n->in[0]->type, ir_attr_i(n, "axis")) ||

@@ -6,6 +6,13 @@
  *     %2 = gru …                               : f32[~h,144]  at=axis+0
  *     %3 = slice %2 {axis=0, begin=36, end=72} : f32[~h,36]   at=axis+0 col=36 ld=144
  *
+ * A concat's part can be made where the concat has it, if its kernel can write so:
+ *
+ *     %4 = embed …                    : f32[16] domain=rows at=fixed+0 col=8 ld=24
+ *     %5 = concat %3, %4 {axis=0}     : f32[24] domain=rows at=fixed+0
+ *
+ * The concat copies the parts that stand elsewhere, and has no kernel if there is none.
+ *
  * Everything else about a value is as if it stood alone: its elements within a unit are contiguous. */
 #include "ir/internal.h"
 
@@ -59,7 +66,8 @@ static bool region_reads(const IrNode *fused, int k) {
         const IrNode *n = fused->body->nodes[i];
         if (ir_ops[n->op].cls != CLASS_PROD) continue;
         for (int j = 0; j < n->n_in; j++)
-            if (n->in[j]->op == OP_ARG && ir_attr_i(n->in[j], "index") == k && !product_reads(n, j)) return false;
+            if (n->in[j]->op == OP_ARG && ir_attr_i(n->in[j], "index") == k && !product_reads(n, j))
+                return false;
     }
     return true;
 }
@@ -100,4 +108,71 @@ bool ir_reads_strided(const IrNode *n, int k) {
     case OP_DENSEGRAD: return true;
     default: return ir_ops[n->op].cls == CLASS_EW;
     }
+}
+
+static bool product_writes(const IrNode *product) { return !is_merged(product) || is_one_row(product->type); }
+
+static const IrNode *product_of(const IrNode *fused) {
+    for (int i = 0; i < fused->body->n; i++)
+        if (ir_ops[fused->body->nodes[i]->op].cls == CLASS_PROD) return fused->body->nodes[i];
+    return NULL;
+}
+
+bool ir_writes_strided(const IrNode *n) {
+    if (n->type.elem != TY_F32 || (n->type.live != LIVE_ROW && n->type.live != LIVE_POS)) return false;
+    switch (n->op) {
+    case OP_FUSED: return !product_of(n) || product_writes(product_of(n));
+    case OP_MATMUL: return product_writes(n);
+    case OP_EMBED:
+    case OP_EMBEDPOOL: return true;
+    case OP_SUMROWS:
+    case OP_MEANROWS:
+    case OP_BNSTATS:
+    case OP_BNGSUMS: return false;
+    default: return n->n_in > 0 && ir_reads_strided(n, 0); /* what walks both sides alike */
+    }
+}
+
+/* ---- parts of a concat ---- */
+
+IrNode *ir_part(const IrNode *concat, int k) {
+    IrNode *part = concat->in[k];
+    while (part->op == OP_RESHAPE && ir_is_view(part)) part = part->in[0];
+    return part;
+}
+
+IrPlan ir_part_place(const IrNode *concat, int k) {
+    IrPlan place = concat->plan;
+    for (int i = 0; i < k; i++) place.col += ir_type_size(concat->in[i]->type);
+    place.ld = ir_unit_stride(concat);
+    return place;
+}
+
+bool ir_in_place(const IrNode *concat, int k) {
+    const IrNode *part = ir_part(concat, k);
+    const IrPlan *here = &part->plan;
+    if (!here->ld || ir_is_view(part) || here->region == REGION_NONE || here->region == REGION_INPUT)
+        return false;
+    if (part->type.live != concat->type.live || part->type.axis != concat->type.axis) return false;
+    if (!ir_one_run(concat->type, ir_attr_i(concat, "axis"))) return false;
+    IrPlan place = ir_part_place(concat, k);
+    return here->region == place.region && here->offset == place.offset && here->col == place.col &&
+           here->ld == place.ld && here->per_block == place.per_block;
+}
+
+bool ir_all_in_place(const IrNode *n) {
+    if (n->op != OP_CONCAT) return false;
+    for (int k = 0; k < n->n_in; k++)
+        if (!ir_in_place(n, k)) return false;
+    return true;
+}
+
+int ir_first_write(const IrNode *n) {
+    int first = n->plan.phase;
+    for (int k = 0; n->op == OP_CONCAT && k < n->n_in; k++) {
+        if (!ir_in_place(n, k)) continue;
+        int part = ir_first_write(ir_part(n, k));
+        if (part < first) first = part;
+    }
+    return first;
 }

@@ -12,4 +12,9 @@ enum { LEAST_STRIDED = 4 };
 void pass_mark_strided(IrBody *body);
 /* For such a mark: whether a slice, whose operand has a place or is a weight, is made a view of it. */
 bool pass_views(const IrNode *slice);
+/* Of nodes that a concat of the body makes room for: sets aux to the concat within whose place they are made,
+ * of all others to NULL. Needs phases; changes marks. */
+void pass_place_parts(IrBody *body);
+/* Which of the concat's parts that is. */
+int pass_part_number(const IrNode *concat, const IrNode *part);
 #endif

@@ -19,7 +19,9 @@
  * A value lives from the phase that makes it to the last one that reads it, whole phases: two kernels of one
  * phase run at the same time. What the runtime reads after the step (predictions, operands of metrics,
  * losses) lives to the end. Weights, constants and what the reader delivers take no place here, and a view
- * stands in the place of what it views, which lives as long as its views are read.
+ * stands in the place of what it views, which lives as long as its views are read. A part of a concat is made
+ * within the concat's place where both sides can (passes/place_views.c): that place lives from the first
+ * part's phase to the last that reads the concat or a part, and the concat copies what is left.
  *
  * With micro-batches, phases loop_first to loop_last are run for one block of rows after the other: a value a
  * row that nothing reads behind them has a place for one block only, which the blocks take in turn; what is
@@ -28,7 +30,7 @@
  * Placement is greedy by size, largest first, each in the smallest gap that fits among the values that live
  * at the same time. lower_bytes, the largest sum of what lives in one phase, is a bound that no placement
  * beats. */
-#include "passes/rewrite.h"
+#include "passes/place_views.h"
 #include <stdlib.h>
 
 typedef struct {
@@ -118,8 +120,19 @@ static int64_t lower_bound(const Buffers *b, int last_phase) {
 
 /* ---- the pass ---- */
 
+/* The first phase that writes within a node's place, which holds those of the parts whose aux it is. */
+static int first_write(const IrNode *n) {
+    int first = n->plan.phase;
+    for (int k = 0; n->op == OP_CONCAT && k < n->n_in; k++) {
+        const IrNode *part = ir_part(n, k);
+        int phase = part->aux == n ? first_write(part) : first;
+        if (phase < first) first = phase;
+    }
+    return first;
+}
+
 static void add(Arena *a, Buffers *b, const IrFunc *f, IrNode *n, int64_t size, int order) {
-    Buffer x = {.node = n, .first = n->plan.phase, .last = n->mark, .size = size, .order = order};
+    Buffer x = {.node = n, .first = first_write(n), .last = n->mark, .size = size, .order = order};
     if (f->blocks && x.first < f->loop_first && x.last >= f->loop_first && x.last < f->loop_last)
         x.last = f->loop_last;                                                /* every block reads it */
     if (made_in_loop(f, n) && x.last > f->loop_last) x.first = f->loop_first; /* it grows block by block */
@@ -137,15 +150,40 @@ static int64_t fixed_size(IrProgram *p, const IrFunc *f, const IrNode *n) {
     return -1;
 }
 
+static void stand_at(IrNode *n, IrPlan place) {
+    n->plan.region = place.region, n->plan.offset = place.offset, n->plan.per_block = place.per_block;
+    n->plan.col = place.col, n->plan.ld = place.ld;
+}
+
+/* Parts of concats, the widest concats first, as they stand behind their parts; then views, behind what they
+ * view. */
+static void place_within(IrBody *b) {
+    for (int i = b->n - 1; i >= 0; i--) {
+        IrNode *n = b->nodes[i];
+        const IrNode *within = n->aux;
+        if (within) stand_at(n, ir_part_place(within, pass_part_number(within, n)));
+    }
+    for (int i = 0; i < b->n; i++)
+        if (ir_is_view(b->nodes[i])) stand_at(b->nodes[i], ir_view_place(b->nodes[i]));
+    for (int i = 0; i < b->n; i++)
+        if (ir_all_in_place(b->nodes[i])) b->nodes[i]->plan.kernel = KERNEL_NONE;
+}
+
 static bool plan_func(IrProgram *p, IrFunc *f) {
     Buffers fixed = {0};
     Buffers *axis = ARENA_ARRAY(p->arena, Buffers, p->n_axes + 1);
     Buffers *uniq = ARENA_ARRAY(p->arena, Buffers, p->n_weights + 1);
+    pass_place_parts(&f->body);
     int last_phase = ir_last_reads(&f->body); /* mark: the last phase that reads a node */
+    for (int i = 0; i < f->body.n; i++) {     /* or, of a concat, one of its parts, which stand before it */
+        const IrNode *n = f->body.nodes[i];
+        IrNode *within = n->aux;
+        if (within && within->mark < n->mark) within->mark = n->mark;
+    }
     for (int i = 0; i < f->body.n; i++) {
         IrNode *n = f->body.nodes[i];
         int64_t elems = ir_type_size(n->type);
-        if (ir_viewed(n) != n) continue;
+        if (ir_viewed(n) != n || n->aux) continue;
         n->plan.region = region_of(n);
         n->plan.offset = 0;
         n->plan.per_block = made_in_loop(f, n) && n->type.live >= LIVE_ROW && n->mark <= f->loop_last;
@@ -167,13 +205,7 @@ static bool plan_func(IrProgram *p, IrFunc *f) {
     f->uniq_elems = ARENA_ARRAY(p->arena, int64_t, p->n_weights + 1);
     for (int i = 0; i < p->n_axes; i++) f->axis_elems[i] = place(p->arena, &axis[i]);
     for (int i = 0; i < p->n_weights; i++) f->uniq_elems[i] = place(p->arena, &uniq[i]);
-    for (int i = 0; i < f->body.n; i++) {
-        IrNode *n = f->body.nodes[i];
-        if (!ir_is_view(n)) continue;
-        IrPlan place = ir_view_place(n);
-        n->plan.region = place.region, n->plan.offset = place.offset, n->plan.per_block = place.per_block;
-        n->plan.col = place.col, n->plan.ld = place.ld;
-    }
+    place_within(&f->body);
     return true;
 }
 

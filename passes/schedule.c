@@ -36,8 +36,8 @@
  *   one    the first thread: what is small or must be one sum in one order. The loss.
  *   none   not run: sources, reader-stage values, the roots that only name a value, which stand in the last
  *          phase in the order in which the model declares them, and views: a reshape of a value that has a
- *          place is the same place under another type, and a slice of it, or of a weight, a part of that place
- *          where its part of each unit is one run of elements, and all that read it can step over the others
+ *          place is the same place under another type, and a slice of it, or of a weight, is a part of that
+ *          place, where it is one run of elements in each unit and all that read it can step over the others
  *          between units (ir/view.c, passes/place_views.c).
  *
  * A value may be read in the phase that makes it only by the thread that made it, and that is so between two
@@ -67,7 +67,8 @@ static bool has_place(const IrNode *n) {
 
 /* Not run: its operand's place under another type, or a part of it. */
 static bool is_view(const IrNode *n) {
-    if (n->op == OP_SLICE && (has_place(n->in[0]) || ir_viewed(n->in[0])->op == OP_WEIGHT)) return pass_views(n);
+    if (n->op == OP_SLICE && (has_place(n->in[0]) || ir_viewed(n->in[0])->op == OP_WEIGHT))
+        return pass_views(n);
     return n->op == OP_RESHAPE && has_place(n->in[0]);
 }
 
