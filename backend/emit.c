@@ -83,7 +83,7 @@ static void emit_node(Emit *e, const IrNode *n) {
 }
 
 static bool has_kernel(const IrNode *n) {
-    return n->plan.domain != DOM_NONE && ir_ops[n->op].cls != CLASS_ROOT;
+    return n->plan.domain != DOM_NONE && ir_ops[n->op].cls != CLASS_ROOT && !ir_all_in_place(n);
 }
 
 static void show_to_parts(Val f) {
@@ -195,10 +195,10 @@ static void run_node(Emit *e, const Driver *d, const IrNode *n, Val kernel, int 
                    (Val[]){d->step, kernel, d->scratch, thread, d->threads, count, block}, 7, "");
 }
 
-/* void check(step, thread, threads, op, live, axis, region, offset, elements, whole, lo, hi, scratch): when all
- * threads have made a value, the first looks at it, of rows at lo to hi-1; `whole`: the place holds all rows.
- * One function for all values, which finds each by its plan. */
-enum { CHECK_ARGS = 13 };
+/* void check(step, thread, threads, op, live, axis, region, offset, elements, whole, lo, hi, col, ld,
+ * scratch): when all threads have made a value, the first looks at it, of rows at lo to hi-1; `whole`: the
+ * place holds all rows. One function for all values, which finds each by its plan. */
+enum { CHECK_ARGS = 15 };
 
 /* The arenas that grow: base and capacity by list or table. */
 static void check_grown_place(Emit *e, const Val *p, IrRegionKind region, Val arenas, int caps, Val index, Val base) {
@@ -216,9 +216,9 @@ static Val check_place(Emit *e, const Val *p, Val per_pos) {
     check_grown_place(e, p, REGION_AXIS, emit_step(e, STEP_axis_arena), STEP_axis_cap, p[5], base);
     check_grown_place(e, p, REGION_UNIQ, emit_step(e, STEP_uniq_arena), STEP_uniq_cap, p[5], base);
     EmitIf local = emit_if(e, emit_icmp(e, LLVMIntEQ, p[6], emit_i64(e, REGION_LOCAL)));
-    emit_set(e, base, emit_at_bytes(e, p[12], emit_add(e, p[7], emit_i64(e, e->local_at))));
+    emit_set(e, base, emit_at_bytes(e, p[14], emit_add(e, p[7], emit_i64(e, e->local_at))));
     EmitIf pos = emit_if(e, per_pos);
-    check_grown_place(e, p, REGION_LOCAL, p[12], STEP_local_cap, emit_sub(e, minus_one, p[5]), base);
+    check_grown_place(e, p, REGION_LOCAL, p[14], STEP_local_cap, emit_sub(e, minus_one, p[5]), base);
     emit_fi(e, &pos);
     emit_fi(e, &local);
     return base;
@@ -226,7 +226,7 @@ static Val check_place(Emit *e, const Val *p, Val per_pos) {
 
 static Val check_function(Emit *e) {
     LLVMTypeRef args[CHECK_ARGS] = {e->ptr, e->i32, e->i32, e->i32, e->i64, e->i64, e->i64,
-                                    e->i64, e->i64, e->i64, e->i64, e->i64, e->ptr};
+                                    e->i64, e->i64, e->i64, e->i64, e->i64, e->i64, e->i64, e->ptr};
     Val f, p[CHECK_ARGS];
     EmitFn outer;
     if (!emit_shared_open(e, arena_printf(e->arena, "check_%s", e->f->name), args, CHECK_ARGS, &f, &outer)) return f;
@@ -244,15 +244,14 @@ static Val check_function(Emit *e) {
     emit_set(e, from, emit_to_i64(e, emit_load_elem(e, e->i32, offsets, p[10])));
     emit_set(e, count, emit_sub(e, emit_to_i64(e, emit_load_elem(e, e->i32, offsets, p[11])), emit_get(e, from)));
     emit_fi(e, &pos);
-    Val skipped = emit_mul(e, emit_mul(e, emit_get(e, from), p[8]), p[9]);
-    emit_set(e, base, emit_at(e, emit_get(e, base), skipped));
+    Val skipped = emit_mul(e, emit_mul(e, emit_get(e, from), p[13]), p[9]);
+    emit_set(e, base, emit_at(e, emit_get(e, base), emit_add(e, skipped, p[12])));
     EmitIf uniq = emit_if(e, emit_icmp(e, LLVMIntEQ, p[4], emit_i64(e, LIVE_UNIQ)));
     Val table = LLVMBuildInBoundsGEP2(e->b, e->t_table, emit_step(e, STEP_tables), &p[5], 1, "");
     emit_set(e, count,
              emit_to_i64(e, emit_load(e, e->i32, LLVMBuildStructGEP2(e->b, e->t_table, table, TABLE_n, ""))));
     emit_fi(e, &uniq);
-    emit_call(e, "rt_check", (Val[]){e->step, p[3], emit_get(e, base), emit_mul(e, emit_get(e, count), p[8])},
-              4);
+    emit_call(e, "rt_check", (Val[]){e->step, p[3], emit_get(e, base), emit_get(e, count), p[8], p[11]}, 6);
     emit_fi(e, &first);
     barrier(e);
     emit_fn_close(e, &outer);
@@ -277,6 +276,8 @@ static void check(Emit *e, const Driver *d, const IrNode *n, Val lo, Val hi) {
                   emit_i64(e, !n->plan.per_block && n->plan.region != REGION_LOCAL),
                   lo,
                   hi,
+                  emit_i64(e, n->plan.col),
+                  emit_i64(e, ir_unit_stride(n)),
                   d->scratch};
     emit_shared_call(e, f, args, CHECK_ARGS);
 }

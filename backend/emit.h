@@ -140,6 +140,7 @@ Val emit_call(Emit *e, const char *name, Val *args, int n);
 /* ---- emit_place.c: where values stand ---- */
 /* Base address of a whole value, loaded once in the kernel's entry. An ARG is the region's operand. */
 Val emit_base(Emit *e, const IrNode *n);
+int64_t emit_unit(const Emit *e, const IrNode *n); /* floats from one unit's value to the next */
 const IrNode *emit_operand(const Emit *e, const IrNode *n, int i); /* n->in[i], through ARG */
 Val emit_offsets(Emit *e, int axis);                               /* u32 * */
 Val emit_offset(Emit *e, int axis, Val row);                       /* i64: positions before the row */
@@ -234,8 +235,10 @@ void emit_ew_kernel(Emit *e, const IrNode *n);
  * place. */
 void emit_ew_epilogue(Emit *e, const IrNode *fused, const IrNode *first);
 bool emit_is_ew(const IrNode *n);
-/* Strides of a value of type t along the dimensions of a result of type `to`; dimension 0 counts units. */
+/* Strides of a value of type t along the dimensions of a result of type `to`; dimension 0 counts units. The
+ * second: of n's value where it stands. */
 void emit_strides(IrType t, IrType to, int64_t *out);
+void emit_strides_of(const Emit *e, const IrNode *n, IrType to, int64_t *out);
 
 /* ---- emit_pack.c: the right side of a product in panels ---- */
 typedef struct {
@@ -285,7 +288,7 @@ void emit_gemm(Emit *e, const EmitGemm *g, Val lo, Val hi);
 int64_t emit_gemm_scratch(const PassTarget *t, int64_t n, int64_t k);
 /* C[k,n] = sum over rows m of x[m,k] g[m,n], tiles of C lo..hi-1 */
 typedef struct {
-    int64_t k, n;
+    int64_t k, n, x_row, g_row; /* x_row, g_row: floats from row to row of x and g */
     Val x, g, c, rows;
     Val more; /* i1: the sum is added to what C holds; NULL: never */
     const EmitEpilogue *epilogue;
@@ -381,5 +384,8 @@ typedef struct {
     int64_t outer, size, inner;
 } EmitAxis;
 EmitAxis emit_axis(IrType t, int64_t axis);
+/* Floats from one outer index to the next, units being joined to them: n's units stand one after another, or
+ * there is one outer index a unit. */
+int64_t emit_outer(const Emit *e, const IrNode *n, const EmitAxis *a);
 
 #endif

@@ -194,6 +194,11 @@ void emit_strides(IrType t, IrType to, int64_t *out) {
     out[0] = t.live == to.live || (t.live == LIVE_ALWAYS && to.live == LIVE_STEP) ? size : 0;
 }
 
+void emit_strides_of(const Emit *e, const IrNode *n, IrType to, int64_t *out) {
+    emit_strides(n->type, to, out);
+    if (out[0]) out[0] = emit_unit(e, n);
+}
+
 static bool is_row_of_pos(const IrNode *n, IrType to) {
     return to.live == LIVE_POS && n->type.live == LIVE_ROW;
 }
@@ -217,16 +222,22 @@ static void loop_body(Emit *e, EmitNest *nest, int w, void *user) {
     emit_ref_store(e, nest, 0, emit_body_value(e, &l->body, w));
 }
 
-/* Finds the leaves and sets up the nest of a result of type t; bases are left to the caller. */
-static void open_loop(Emit *e, Loop *l, IrType t) {
+/* Finds the leaves and sets up the nest of what stands in `place`; bases are left to the caller. */
+static void open_loop(Emit *e, Loop *l, const IrNode *place) {
+    IrType t = place->type;
     l->body.leaf = leaf_value, l->body.index = leaf_index, l->body.user = l;
     find_leaves(l, l->body.root, e->train);
     EmitNest *n = &l->nest;
     *n = (EmitNest){.n = t.rank + 1, .n_ref = l->n_leaf + 1, .body = loop_body, .user = l};
     n->dim[0] = 1;
     for (int i = 0; i < t.rank; i++) n->dim[i + 1] = t.dim[i];
-    emit_strides(t, t, n->ref[0].stride);
-    for (int k = 0; k < l->n_leaf; k++) emit_strides(l->leaf[k]->type, t, n->ref[k + 1].stride);
+    emit_strides_of(e, place, t, n->ref[0].stride);
+    for (int k = 0; k < l->n_leaf; k++) {
+        if (l->is_index[k])
+            emit_strides(l->leaf[k]->type, t, n->ref[k + 1].stride);
+        else
+            emit_strides_of(e, l->leaf[k] == l->body.stop ? place : l->leaf[k], t, n->ref[k + 1].stride);
+    }
 }
 
 enum { TILE_ELEMENTS = 4096 };
@@ -247,7 +258,7 @@ static EmitBody body_of(const IrNode *n) {
 
 int64_t emit_ew_tiles(Emit *e, const IrNode *n) {
     Loop l = {.body = body_of(n)};
-    open_loop(e, &l, n->type);
+    open_loop(e, &l, n);
     int64_t tile = tile_of(e, &l.nest);
     return (l.nest.dim[0] + tile - 1) / tile;
 }
@@ -255,7 +266,7 @@ int64_t emit_ew_tiles(Emit *e, const IrNode *n) {
 /* Computes what stands in `place`, for the units that the kernel's lo..hi covers. */
 static void run_loop(Emit *e, Loop *l, const IrNode *place) {
     IrType t = place->type;
-    open_loop(e, l, t);
+    open_loop(e, l, place);
     if (l->n_leaf == NEST_REFS - 1) {
         diag_error(e->p->diag, place->span, NULL, "internal: a region with more than %d operands",
                    NEST_REFS - 2);
@@ -266,7 +277,8 @@ static void run_loop(Emit *e, Loop *l, const IrNode *place) {
     for (int k = 0; k < l->n_leaf; k++) {
         const IrNode *leaf = l->leaf[k];
         if (!l->is_index[k]) n->ref[k + 1].base = emit_base(e, leaf == l->body.stop ? place : leaf);
-        if (is_row_of_pos(leaf, t)) n->ref[k + 1].row_size = ir_type_size(leaf->type);
+        if (is_row_of_pos(leaf, t))
+            n->ref[k + 1].row_size = l->is_index[k] ? ir_type_size(leaf->type) : emit_unit(e, leaf);
     }
     if (t.live == LIVE_STEP || t.live == LIVE_ALWAYS) {
         int64_t tile = tile_of(e, n);

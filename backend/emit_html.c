@@ -135,13 +135,15 @@ static json_t *arena(const IrProgram *p, const IrBody *b, IrRegionKind region, i
     json_t *buffers = json_array();
     for (int i = 0; i < b->n; i++) {
         const IrNode *n = b->nodes[i];
-        if (n->plan.region != region || ir_viewed(n) != n || (index >= 0 && n->type.axis != index)) continue;
+        if (n->plan.region != region || ir_viewed(n) != n || n->plan.ld ||
+            (index >= 0 && n->type.axis != index))
+            continue;
         int64_t bytes = 4 * ir_type_size(n->type), offset = n->plan.offset;
         if (region == REGION_FIXED)
             bytes = (bytes * (n->type.live == LIVE_ROW ? p->batch : 1) + 63) / 64 * 64;
         else
             offset *= 4;
-        json_array_append_new(buffers, json_pack("[i, i, i, I, I]", n->id, n->plan.phase, n->mark,
+        json_array_append_new(buffers, json_pack("[i, i, i, I, I]", n->id, ir_first_write(n), n->mark,
                                                  (json_int_t)offset, (json_int_t)bytes));
     }
     return json_pack("{s:o, s:I, s:o}", "name", string(name), "size", (json_int_t)size, "buffers", buffers);

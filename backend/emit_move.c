@@ -3,8 +3,8 @@
 #include "backend/emit.h"
 
 static bool coarse(IrType t) { return t.live == LIVE_ALWAYS || t.live == LIVE_STEP; }
-static int64_t unit_stride(IrType t, IrType to) {
-    return t.live == to.live || (coarse(t) && coarse(to)) ? ir_type_size(t) : 0;
+static int64_t unit_stride(const Emit *e, const IrNode *n, IrType to) {
+    return n->type.live == to.live || (coarse(n->type) && coarse(to)) ? emit_unit(e, n) : 0;
 }
 
 /* A nest [unit, outer, chunk] of `to`, with nothing in it yet. */
@@ -12,10 +12,10 @@ static EmitNest blocks(int64_t outer, int64_t chunk) { return (EmitNest){.n = 3,
 
 static NestRef block_ref(Emit *e, const IrNode *n, IrType to, int64_t outer_stride, int64_t start) {
     NestRef r = {.base = emit_at_const(e, emit_base(e, n), start)};
-    r.stride[0] = unit_stride(n->type, to);
+    r.stride[0] = unit_stride(e, n, to);
     r.stride[1] = outer_stride;
     r.stride[2] = 1;
-    if (to.live == LIVE_POS && n->type.live == LIVE_ROW) r.row_size = ir_type_size(n->type);
+    if (to.live == LIVE_POS && n->type.live == LIVE_ROW) r.row_size = emit_unit(e, n);
     return r;
 }
 
@@ -34,19 +34,20 @@ void emit_CONCAT(Emit *e, const IrNode *n) {
     EmitNest *part = ARENA_ARRAY(e->arena, EmitNest, n->n_in);
     bool by_row = false;
     int64_t before = 0;
+    int copied = 0; /* the others are made where they belong */
     for (int i = 0; i < n->n_in; i++) {
-        part[i] = part_of_concat(e, n, i, &all, before);
+        if (!ir_in_place(n, i)) part[copied++] = part_of_concat(e, n, i, &all, before);
         before += emit_axis(n->in[i]->type, ir_attr_i(n, "axis")).size;
-        by_row |= part[i].ref[1].row_size != 0;
     }
+    for (int i = 0; i < copied; i++) by_row |= part[i].ref[1].row_size != 0;
     if (by_row) {
-        for (int i = 0; i < n->n_in; i++) emit_copy_units(e, &part[i], n->type);
+        for (int i = 0; i < copied; i++) emit_copy_units(e, &part[i], n->type);
         return;
     }
     Val lo, hi;
     emit_units(e, n->type, &lo, &hi);
     EmitLoop unit = emit_for(e, lo, hi, 1);
-    for (int i = 0; i < n->n_in; i++) {
+    for (int i = 0; i < copied; i++) {
         for (int k = 0; k < 2; k++) part[i].ref[k].start = emit_scale(e, unit.i, part[i].ref[k].stride[0]);
         emit_copy(e, &part[i]); /* dimension 0 has size 1 */
     }
@@ -83,8 +84,8 @@ void emit_SLICE(Emit *e, const IrNode *n) {
     Val args[] = {e->step,
                   out,
                   x,
-                  emit_i64(e, chunk),
-                  emit_i64(e, all),
+                  emit_i64(e, to.outer > 1 ? chunk : emit_unit(e, n)),
+                  emit_i64(e, to.outer > 1 ? all : emit_unit(e, n->in[0])),
                   emit_scale(e, lo, to.outer),
                   emit_scale(e, hi, to.outer)};
     emit_shared_call(e, f, args, 7);
@@ -120,7 +121,7 @@ void emit_PAD(Emit *e, const IrNode *n) {
 
 void emit_RESHAPE(Emit *e, const IrNode *n) {
     const IrNode *x = emit_operand(e, n, 0);
-    if (x->plan.region == n->plan.region && x->plan.offset == n->plan.offset &&
+    if (x->plan.region == n->plan.region && x->plan.offset == n->plan.offset && x->plan.col == n->plan.col &&
         n->plan.region != REGION_NONE && n->plan.region != REGION_INPUT)
         return; /* planned onto its operand */
     EmitNest nest = blocks(1, ir_type_size(n->type));
@@ -138,7 +139,7 @@ void emit_TRANSPOSE(Emit *e, const IrNode *n) {
     EmitNest nest = {.n = from.rank + 1, .dim = {1}, .n_ref = 2};
     nest.ref[0] = emit_ref(e, n, n->type);
     nest.ref[1] = (NestRef){.base = emit_base(e, n->in[0])};
-    nest.ref[0].stride[0] = nest.ref[1].stride[0] = size;
+    nest.ref[1].stride[0] = emit_unit(e, n->in[0]);
     for (int i = 0; i < from.rank; i++) {
         nest.dim[i + 1] = n->type.dim[i];
         nest.ref[1].stride[i + 1] = stride[order[i]];
@@ -168,8 +169,8 @@ static void by_index(Emit *e, const IrNode *n, const EmitAxis *from, const EmitA
     Val x = emit_base(e, n->in[0]), out = emit_base(e, n);
     emit_units(e, n->type, &lo, &hi);
     EmitLoop o = emit_for(e, emit_scale(e, lo, to->outer), emit_scale(e, hi, to->outer), 1);
-    Val src = emit_at(e, x, emit_scale(e, o.i, from->size * from->inner));
-    Val dst = emit_at(e, out, emit_scale(e, o.i, to->size * to->inner));
+    Val src = emit_at(e, x, emit_scale(e, o.i, emit_outer(e, n->in[0], from)));
+    Val dst = emit_at(e, out, emit_scale(e, o.i, emit_outer(e, n, to)));
     EmitLoop j = emit_for(e, emit_i64(e, 0), emit_i64(e, list->ilist.n), 1);
     Val at = emit_scale(e, emit_to_i64(e, emit_load_elem(e, e->i32, table, j.i)), from->inner);
     Val along = emit_scale(e, j.i, from->inner);

@@ -76,8 +76,8 @@ static void grad_group(Emit *e, Val col, const EmitGroup *p, void *user) {
             emit_set(e, sum[j][i], emit_const(e, p->w[i], 0));
         }
     EmitLoop m = emit_for(e, emit_i64(e, 0), g->rows, 1);
-    Val x = emit_at(e, emit_at(e, g->x, emit_scale(e, m.i, g->k)), col),
-        y = emit_at(e, g->g, emit_scale(e, m.i, g->n));
+    Val x = emit_at(e, emit_at(e, g->x, emit_scale(e, m.i, g->x_row)), col),
+        y = emit_at(e, g->g, emit_scale(e, m.i, g->g_row));
     for (int i = 0; i < p->n; i++) {
         Val v = emit_load_vec(e, emit_at_const(e, x, p->first[i]), p->w[i]);
         for (int j = 0; j < g->n; j++) {

@@ -190,8 +190,8 @@ void emit_pieces(Emit *e, int n, EmitPiece piece, void *user) {
 
 NestRef emit_ref(Emit *e, const IrNode *n, IrType to) {
     NestRef r = {.base = emit_base(e, n)};
-    emit_strides(n->type, to, r.stride);
-    if (to.live == LIVE_POS && n->type.live == LIVE_ROW) r.row_size = ir_type_size(n->type);
+    emit_strides_of(e, n, to, r.stride);
+    if (to.live == LIVE_POS && n->type.live == LIVE_ROW) r.row_size = emit_unit(e, n);
     return r;
 }
 

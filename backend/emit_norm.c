@@ -14,7 +14,8 @@ enum { CHAINS = 4 }; /* partial sums side by side, as in emit_reduce.c */
 typedef struct {
     IrType t, tg; /* of x, and of a gradient that may live less often */
     int64_t k;
-    Val x, g, rows;            /* rows: of channels */
+    int64_t x_unit, g_unit; /* floats from unit to unit; with leading dimensions x's units are contiguous */
+    Val x, g, rows;         /* rows: of channels */
     Val first_row, batch_rows; /* of the step or block */
     Val stats, out;
     double eps;
@@ -31,6 +32,7 @@ static Val of_block(Emit *e, const IrNode *n) {
 static Columns columns_of(Emit *e, const IrNode *n) {
     Columns c = {.t = n->in[0]->type, .x = emit_first_of(e, n->in[0])};
     c.k = ir_type_width(c.t);
+    c.x_unit = emit_unit(e, n->in[0]);
     c.rows = emit_scale(e, emit_unit_count(e, c.t), ir_type_size(c.t) / c.k);
     return c;
 }
@@ -53,7 +55,8 @@ static Val column_sum(Emit *e, const Columns *c, Val at, int w, Val shift, bool 
         EmitLoop m = part ? emit_for(e, whole, c->rows, 1) : emit_for(e, emit_i64(e, 0), whole, CHAINS);
         for (int i = 0; i < (part ? 1 : CHAINS); i++) {
             Val row = emit_add(e, m.i, emit_i64(e, i));
-            Val v = emit_load_vec(e, emit_at(e, emit_at(e, c->x, emit_scale(e, row, c->k)), at), w);
+            int64_t stride = ir_type_size(c->t) > c->k ? c->k : c->x_unit;
+            Val v = emit_load_vec(e, emit_at(e, emit_at(e, c->x, emit_scale(e, row, stride)), at), w);
             if (shift) v = emit_fsub(e, v, shift);
             Val sum = emit_get(e, acc[i]);
             emit_set(e, acc[i], square ? emit_fma(e, v, v, sum) : emit_fadd(e, v, sum));
@@ -106,8 +109,8 @@ static void grad_group(Emit *e, Val col, const EmitGroup *p, void *user) {
                              pos ? emit_offset(e, c->t.axis, next) : next, 1);
     EmitLoop l = emit_for(e, zero, emit_i64(e, lead), 1);
     Val along = emit_scale(e, l.i, c->k), owner = c->tg.live == LIVE_POS ? unit.i : row.i;
-    Val x = emit_at(e, emit_at(e, c->x, emit_add(e, emit_scale(e, unit.i, ir_type_size(c->t)), along)), col);
-    Val g = coarse(c->tg) ? along : emit_add(e, emit_scale(e, owner, ir_type_size(c->t)), along);
+    Val x = emit_at(e, emit_at(e, c->x, emit_add(e, emit_scale(e, unit.i, c->x_unit), along)), col);
+    Val g = coarse(c->tg) ? along : emit_add(e, emit_scale(e, owner, c->g_unit), along);
     g = emit_at(e, emit_at(e, c->g, g), col);
     for (int i = 0; i < p->n; i++) {
         Val v = emit_load_vec(e, emit_at_const(e, g, p->first[i]), p->w[i]);
@@ -135,7 +138,7 @@ void emit_BNGSUMS(Emit *e, const IrNode *n) {
     c.first_row = emit_first_unit(e, row), c.batch_rows = emit_unit_count(e, row);
     c.eps = ir_attr_f(n, "eps");
     c.stats = of_block(e, n->in[1]);
-    c.g = emit_base(e, n->in[2]), c.tg = n->in[2]->type;
+    c.g = emit_base(e, n->in[2]), c.tg = n->in[2]->type, c.g_unit = emit_unit(e, n->in[2]);
     emit_columns(e, c.k, e->lo, e->hi, grad_group, &c);
 }
 

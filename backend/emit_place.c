@@ -2,10 +2,11 @@
 #include <stdlib.h>
 #include "backend/emit.h"
 
-const IrNode *emit_operand(const Emit *e, const IrNode *n, int i) {
-    const IrNode *x = n->in[i];
-    return x->op == OP_ARG && e->region ? e->region->in[ir_attr_i(x, "index")] : x;
+static const IrNode *through_arg(const Emit *e, const IrNode *n) {
+    return n->op == OP_ARG && e->region ? e->region->in[ir_attr_i(n, "index")] : n;
 }
+
+const IrNode *emit_operand(const Emit *e, const IrNode *n, int i) { return through_arg(e, n->in[i]); }
 
 static LLVMBasicBlockRef to_entry(Emit *e) {
     LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b);
@@ -47,7 +48,7 @@ static Val local(Emit *e, const IrNode *n) {
         at = emit_at_bytes(e, at, emit_mul(e, cap, emit_i64(e, 4 * n->plan.offset)));
         lo = emit_to_i64(e, emit_load_elem(e, e->i32, offsets, lo));
     }
-    Val back = LLVMBuildNeg(e->b, emit_scale(e, lo, 4 * ir_type_size(n->type)), "");
+    Val back = LLVMBuildNeg(e->b, emit_scale(e, lo, 4 * ir_unit_stride(n)), "");
     at = LLVMBuildGEP2(e->b, e->i8, at, &back, 1, ""); /* not `inbounds`, as below */
     LLVMPositionBuilderAtEnd(e->b, here);
     return at;
@@ -73,13 +74,13 @@ static Val planned(Emit *e, const IrNode *n) {
 
 /* Kernels count rows within the step. A place for one micro-batch at a time begins with that block's first
  * row, so row 0 would stand before it. */
-static Val as_of_row_zero(Emit *e, Val first, IrType t) {
-    Val back = LLVMBuildNeg(e->b, emit_scale(e, emit_first_unit(e, t), 4 * ir_type_size(t)), "");
+static Val as_of_row_zero(Emit *e, Val first, const IrNode *n) {
+    Val back = LLVMBuildNeg(e->b, emit_scale(e, emit_first_unit(e, n->type), 4 * ir_unit_stride(n)), "");
     return LLVMBuildGEP2(e->b, e->i8, first, &back, 1, ""); /* not `inbounds`: it may lie before the arena */
 }
 
 Val emit_base(Emit *e, const IrNode *n) {
-    if (n->op == OP_ARG && e->region) n = e->region->in[ir_attr_i(n, "index")];
+    n = through_arg(e, n);
     if (ir_is_reader(n)) return input(e, n);
     switch (n->op) {
     case OP_CONST: return emit_CONST(e, n);
@@ -87,10 +88,13 @@ Val emit_base(Emit *e, const IrNode *n) {
     case OP_INVROWS: return emit_INVROWS(e, n);
     default: break;
     }
-    if (n->plan.region == REGION_LOCAL) return local(e, n);
-    Val at = planned(e, n);
-    return n->plan.per_block ? as_of_row_zero(e, at, n->type) : at;
+    const IrNode *viewed = ir_viewed(n);
+    if (n->plan.region == REGION_LOCAL) return emit_at_const(e, local(e, n), n->plan.col);
+    Val at = viewed->op == OP_WEIGHT ? emit_WEIGHT(e, viewed) : planned(e, n);
+    return emit_at_const(e, n->plan.per_block ? as_of_row_zero(e, at, n) : at, n->plan.col);
 }
+
+int64_t emit_unit(const Emit *e, const IrNode *n) { return ir_unit_stride(through_arg(e, n)); }
 
 Val emit_offsets(Emit *e, int axis) { return emit_step_elem(e, STEP_offsets, axis); }
 
@@ -131,7 +135,7 @@ Val emit_unit_count(Emit *e, IrType t) {
 Val emit_first_of(Emit *e, const IrNode *n) {
     Val base = emit_base(e, n);
     IrType t = n->type;
-    return by_blocks(e) ? emit_at(e, base, emit_scale(e, emit_first_unit(e, t), ir_type_size(t))) : base;
+    return by_blocks(e) ? emit_at(e, base, emit_scale(e, emit_first_unit(e, t), emit_unit(e, n))) : base;
 }
 
 Val emit_more(Emit *e) {
@@ -195,4 +199,8 @@ EmitAxis emit_axis(IrType t, int64_t axis) {
         if (i > axis) a.inner *= t.dim[i];
     }
     return a;
+}
+
+int64_t emit_outer(const Emit *e, const IrNode *n, const EmitAxis *a) {
+    return a->outer == 1 ? emit_unit(e, n) : a->size * a->inner;
 }

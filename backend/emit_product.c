@@ -108,11 +108,9 @@ typedef struct {
     Val acc, row, col, places; /* where it is evaluated now */
 } Epilogue;
 
-/* Elements before (row, column 0) in a value of type t that repeats along the result. */
-static Val row_offset(Emit *e, const Epilogue *p, IrType t, int64_t *inner) {
-    int64_t s[NEST_DIMS];
+/* Elements before (row, column 0) in a value that repeats along the result with strides s. */
+static Val row_offset(Emit *e, const Epilogue *p, const int64_t *s, int64_t *inner) {
     int last = p->to.rank;
-    emit_strides(t, p->to, s);
     *inner = s[last];
     bool joined = true; /* do rows of the result and of t go in step? */
     for (int d = 0; d + 1 < last; d++) joined &= s[d] == s[d + 1] * p->to.dim[d];
@@ -128,20 +126,21 @@ static Val row_offset(Emit *e, const Epilogue *p, IrType t, int64_t *inner) {
 
 static Val epilogue_leaf(Emit *e, const IrNode *n, int w, void *user) {
     Epilogue *p = user;
-    int64_t inner;
+    int64_t inner, s[NEST_DIMS];
     int place = 0;
     if (n == p->product) return p->acc;
     while (place + 1 < p->n_leaf && p->leaf[place] != n) place++;
-    Val off = row_offset(e, p, n->type, &inner),
-        base = emit_load_elem(e, e->ptr, p->places, emit_i64(e, place));
+    emit_strides_of(e, n, p->to, s);
+    Val off = row_offset(e, p, s, &inner), base = emit_load_elem(e, e->ptr, p->places, emit_i64(e, place));
     if (!inner) return emit_splat(e, emit_load_vec(e, emit_at(e, base, off), 1), w);
     return emit_load_vec(e, emit_at(e, base, emit_add(e, off, p->col)), w);
 }
 
 static Val epilogue_index(Emit *e, const IrNode *n, int w, void *user) {
     Epilogue *p = user;
-    int64_t inner;
-    Val lanes[64], off = row_offset(e, p, n->type, &inner);
+    int64_t inner, s[NEST_DIMS];
+    emit_strides(n->type, p->to, s);
+    Val lanes[64], off = row_offset(e, p, s, &inner);
     Val first = LLVMBuildTrunc(e->b, emit_add(e, off, emit_scale(e, p->col, inner)), e->i32, "");
     if (w == 1) return first;
     for (int i = 0; i < w; i++) lanes[i] = emit_i32(e, i * inner);
@@ -193,7 +192,7 @@ static const char *key_of(Emit *e, const IrNode *fused, const IrNode *product) {
             for (int k = 0; k < n->n_in; k++) fprintf(out, " %d", number_in(fused->body, n->in[k]));
         }
         if (n == product || (!emit_is_ew(n) && !read_by_ew(fused->body, n))) continue;
-        emit_strides(n->type, fused->type, s);
+        emit_strides_of(e, n, fused->type, s);
         for (int k = 0; k <= fused->type.rank; k++) fprintf(out, ",%lld", (long long)s[k]);
     }
     fclose(out);
@@ -264,41 +263,36 @@ static void library_rows(Emit *e, const Job *j, const EmitGemm *g) {
     e->lo = kept_lo, e->hi = kept_hi;
     lo = emit_scale(e, lo, p->m), hi = emit_scale(e, hi, p->m);
     EmitIf some = emit_if(e, emit_icmp(e, LLVMIntSLT, lo, hi));
-    Val ldb = emit_i64(e, p->tb ? p->k : p->n);
-    Val args[] = {emit_i32(e, 0),
-                  emit_i32(e, p->tb),
-                  emit_sub(e, hi, lo),
-                  emit_i64(e, p->n),
-                  emit_i64(e, p->k),
-                  emit_at(e, g->a, emit_scale(e, lo, p->k)),
-                  emit_i64(e, p->k),
-                  g->b,
-                  ldb,
-                  emit_at(e, g->c, emit_scale(e, lo, p->n)),
-                  emit_i64(e, p->n),
-                  emit_i32(e, 0)};
+    int64_t ldb = p->tb ? p->k : p->n;
+    Val args[] = {emit_i32(e, 0),        emit_i32(e, p->tb),
+                  emit_sub(e, hi, lo),   emit_i64(e, p->n),
+                  emit_i64(e, p->k),     emit_at(e, g->a, emit_scale(e, lo, g->a_row)),
+                  emit_i64(e, g->a_row), g->b,
+                  emit_i64(e, ldb),      emit_at(e, g->c, emit_scale(e, lo, g->c_row)),
+                  emit_i64(e, g->c_row), emit_i32(e, 0)};
     emit_call(e, "rt_gemm", args, 12);
     emit_fi(e, &some);
     emit_end(e, &block);
 }
 
-/* Where a unit's matrix of an operand begins: unit u of the result, the row that holds it, leading index i.
- */
-static Val matrix_at(Emit *e, const Job *j, IrType t, Val base, Val unit, Val row, Val lead) {
+/* Where a unit's matrix of operand k begins: unit u of the result, the row that holds it, leading index i. */
+static Val matrix_at(Emit *e, const Job *j, int k, Val base, Val unit, Val row, Val lead) {
+    IrType t = k ? j->p.y : j->p.x;
     int64_t matrix = t.dim[t.rank - 1] * rows_of(t);
     if (t.rank > 2) base = emit_at(e, base, emit_scale(e, lead, matrix));
     if (coarse(t)) return base;
     bool by_row = t.live == LIVE_ROW && j->place->type.live == LIVE_POS;
-    return emit_at(e, base, emit_scale(e, by_row ? row : unit, ir_type_size(t)));
+    return emit_at(e, base, emit_scale(e, by_row ? row : unit, emit_unit(e, j->p.node->in[k])));
 }
 
 static void one_unit(Emit *e, const Job *j, EmitGemm g, Val unit, Val row) {
     const EmitProduct *p = &j->p;
     EmitLoop lead = emit_for(e, emit_i64(e, 0), emit_i64(e, p->many), 1);
     Val index = emit_add(e, emit_scale(e, unit, p->many), lead.i);
-    g.a = matrix_at(e, j, p->x, g.a, unit, row, lead.i);
-    g.b = matrix_at(e, j, p->y, g.b, unit, row, lead.i);
-    g.c = emit_at(e, g.c, emit_scale(e, index, p->m * p->n));
+    g.a = matrix_at(e, j, 0, g.a, unit, row, lead.i);
+    g.b = matrix_at(e, j, 1, g.b, unit, row, lead.i);
+    g.c = emit_at(e, emit_at(e, g.c, emit_scale(e, unit, emit_unit(e, j->place))),
+                  emit_scale(e, lead.i, p->m * p->n));
     g.row_base = emit_scale(e, index, p->m);
     emit_gemm(e, &g, emit_i64(e, 0), emit_i64(e, p->m));
     emit_end(e, &lead);
@@ -329,6 +323,10 @@ static void matmul(Emit *e, Job *j) {
     int64_t ldx = ir_type_width(p->x), ldy = ir_type_width(p->y);
     EmitGemm g = {.n = p->n, .k = p->k, .packed = p->packed, .c_row = p->n, .c = emit_base(e, j->place)};
     g.a = emit_base(e, p->node->in[0]), g.b = emit_base(e, p->node->in[1]);
+    if (p->merged && p->m == 1) { /* rows are units */
+        ldx = emit_unit(e, p->node->in[0]);
+        g.c_row = emit_unit(e, j->place);
+    }
     g.a_row = p->ta ? 1 : ldx, g.a_col = p->ta ? ldx : 1;
     g.b_row = p->tb ? 1 : ldy, g.b_col = p->tb ? ldy : 1;
     EmitChoice choice = emit_choice(&e->target, j->place);
@@ -362,9 +360,9 @@ static void library_grad(Emit *e, const EmitGradW *g) {
                   emit_i64(e, g->n),
                   g->rows,
                   emit_at(e, g->x, row),
-                  emit_i64(e, g->k),
+                  emit_i64(e, g->x_row),
                   g->g,
-                  emit_i64(e, g->n),
+                  emit_i64(e, g->g_row),
                   emit_at(e, g->c, emit_scale(e, row, g->n)),
                   emit_i64(e, g->n),
                   g->more ? LLVMBuildZExt(e->b, g->more, e->i32, "") : emit_i32(e, 0)};
@@ -381,11 +379,11 @@ static void add_scaled(Emit *e, EmitNest *n, int w, void *user) {
                    emit_fma(e, emit_splat(e, s->x, w), emit_ref_load(e, n, 2, w), emit_ref_load(e, n, 1, w)));
 }
 
-/* Address of operand t's matrix for a unit of the finer operand. */
-static Val unit_at(Emit *e, IrType t, IrType fine, Val base, Val unit, Val row) {
-    if (coarse(t)) return base;
-    bool by_row = t.live == LIVE_ROW && fine.live == LIVE_POS;
-    return emit_at(e, base, emit_scale(e, by_row ? row : unit, ir_type_size(t)));
+/* Address of operand n's matrix for a unit of the finer operand. */
+static Val unit_at(Emit *e, const IrNode *n, IrType fine, Val base, Val unit, Val row) {
+    if (coarse(n->type)) return base;
+    bool by_row = n->type.live == LIVE_ROW && fine.live == LIVE_POS;
+    return emit_at(e, base, emit_scale(e, by_row ? row : unit, emit_unit(e, n)));
 }
 
 /* Row i of the result, for i in lo..hi-1: term by term over rows, positions in them, leading dimensions. */
@@ -404,8 +402,8 @@ static void plain_grad(Emit *e, const EmitProduct *p, const EmitGradW *g) {
         emit_for(e, pos ? emit_offset(e, fine.axis, row.i) : row.i,
                  pos ? emit_offset(e, fine.axis, emit_add(e, row.i, one)) : emit_add(e, row.i, one), 1);
     EmitLoop lead = emit_for(e, zero, emit_i64(e, p->m), 1);
-    Val x = emit_at(e, unit_at(e, p->x, fine, g->x, unit.i, row.i), emit_scale(e, lead.i, g->k));
-    Val y = emit_at(e, unit_at(e, p->y, fine, g->g, unit.i, row.i), emit_scale(e, lead.i, g->n));
+    Val x = emit_at(e, unit_at(e, p->node->in[0], fine, g->x, unit.i, row.i), emit_scale(e, lead.i, g->k));
+    Val y = emit_at(e, unit_at(e, p->node->in[1], fine, g->g, unit.i, row.i), emit_scale(e, lead.i, g->n));
     Scaled s = {emit_load_vec(e, emit_at(e, x, i.i), 1)};
     EmitNest n = {.n = 1, .dim = {g->n}, .n_ref = 3, .body = add_scaled, .user = &s};
     n.ref[0] = n.ref[1] = (NestRef){.base = c, .stride = {1}};
@@ -441,6 +439,8 @@ static void grad_w(Emit *e, Job *j) {
     EmitChoice choice = emit_choice(&e->target, j->place);
     bool more = has_epilogue(j->place, p->node),
          plain = choice == PRODUCT_PLAIN; /* plain counts from row 0 */
+    g.x_row = p->m == 1 ? emit_unit(e, p->node->in[0]) : p->k;
+    g.g_row = p->m == 1 ? emit_unit(e, p->node->in[1]) : p->n;
     g.x = plain ? emit_base(e, p->node->in[0]) : emit_first_of(e, p->node->in[0]);
     g.g = plain ? emit_base(e, p->node->in[1]) : emit_first_of(e, p->node->in[1]);
     if (more) g.epilogue = &j->epilogue.end;

@@ -76,8 +76,9 @@ static void reduce_axis(Emit *e, const IrNode *n, const Reducer *r) {
     Val lo, hi, x = emit_base(e, n->in[0]), out = emit_base(e, n);
     emit_units(e, n->type, &lo, &hi);
     EmitLoop o = emit_for(e, emit_scale(e, lo, a.outer), emit_scale(e, hi, a.outer), 1);
-    Strided s = {r, emit_at(e, x, emit_scale(e, o.i, a.size * a.inner)),
-                 emit_at(e, out, emit_scale(e, o.i, a.inner)), a};
+    EmitAxis one = {a.outer, 1, a.inner}; /* of the result */
+    Strided s = {r, emit_at(e, x, emit_scale(e, o.i, emit_outer(e, n->in[0], &a))),
+                 emit_at(e, out, emit_scale(e, o.i, emit_outer(e, n, &one))), a};
     if (a.inner == 1)
         emit_store(e, reduce_row(e, r, s.from, a.size), s.to);
     else
@@ -147,8 +148,8 @@ void emit_SOFTMAX(Emit *e, const IrNode *n) {
     Val lo, hi, x = emit_base(e, n->in[0]), out = emit_base(e, n);
     emit_units(e, n->type, &lo, &hi);
     EmitLoop o = emit_for(e, emit_scale(e, lo, a.outer), emit_scale(e, hi, a.outer), 1);
-    Val off = emit_scale(e, o.i, a.size * a.inner);
-    Strided s = {NULL, emit_at(e, x, off), emit_at(e, out, off), a};
+    Strided s = {NULL, emit_at(e, x, emit_scale(e, o.i, emit_outer(e, n->in[0], &a))),
+                 emit_at(e, out, emit_scale(e, o.i, emit_outer(e, n, &a))), a};
     if (a.inner == 1)
         softmax_row(e, &s);
     else
@@ -161,7 +162,7 @@ void emit_SOFTMAX(Emit *e, const IrNode *n) {
 typedef struct {
     const Reducer *r;
     Val from, to, first, last; /* positions of the row */
-    int64_t size;
+    int64_t stride;            /* from position to position */
     bool mean;
 } Segment;
 
@@ -173,7 +174,7 @@ static void segment_group(Emit *e, Val col, const EmitGroup *g, void *user) {
         emit_set(e, acc[i], emit_const(e, g->w[i], s->r->start));
     }
     EmitLoop p = emit_for(e, s->first, s->last, 1);
-    Val at = emit_at(e, emit_at(e, s->from, emit_scale(e, p.i, s->size)), col);
+    Val at = emit_at(e, emit_at(e, s->from, emit_scale(e, p.i, s->stride)), col);
     for (int i = 0; i < g->n; i++)
         emit_set(
             e, acc[i],
@@ -196,10 +197,10 @@ static void segment(Emit *e, const IrNode *n, const Reducer *r, bool mean) {
     EmitLoop row = emit_for(e, e->lo, e->hi, 1);
     Segment s = {r,
                  x,
-                 emit_at(e, out, emit_scale(e, row.i, size)),
+                 emit_at(e, out, emit_scale(e, row.i, emit_unit(e, n))),
                  emit_offset(e, axis, row.i),
                  emit_offset(e, axis, emit_add(e, row.i, emit_i64(e, 1))),
-                 size,
+                 emit_unit(e, n->in[0]),
                  mean};
     emit_groups(e, size, segment_group, &s);
     emit_end(e, &row);
@@ -215,7 +216,7 @@ enum { CHAINS = 4 }; /* partial sums that run side by side: rows 0, 4, 8 …; 1,
 
 typedef struct {
     Val x, out, units, divide;
-    int64_t size;
+    int64_t stride; /* of x, from unit to unit */
 } OverRows;
 
 static void rows_group(Emit *e, Val col, const EmitGroup *g, void *user) {
@@ -230,7 +231,7 @@ static void rows_group(Emit *e, Val col, const EmitGroup *g, void *user) {
     for (int part = 0; part < 2; part++) {
         EmitLoop m = part ? emit_for(e, whole, o->units, 1) : emit_for(e, emit_i64(e, 0), whole, CHAINS);
         for (int c = 0; c < (part ? 1 : CHAINS); c++) {
-            Val at = emit_at(e, x, emit_scale(e, emit_add(e, m.i, emit_i64(e, c)), o->size));
+            Val at = emit_at(e, x, emit_scale(e, emit_add(e, m.i, emit_i64(e, c)), o->stride));
             for (int i = 0; i < g->n; i++) {
                 Val v = emit_load_vec(e, emit_at_const(e, at, g->first[i]), g->w[i]);
                 emit_set(e, acc[c][i], emit_fadd(e, emit_get(e, acc[c][i]), v));
@@ -249,7 +250,7 @@ static void rows_group(Emit *e, Val col, const EmitGroup *g, void *user) {
 
 /* One function for all sums of one size: a model has dozens of biases. */
 static void over_rows(Emit *e, const IrNode *n, bool mean) {
-    int64_t size = ir_type_size(n->type);
+    int64_t size = ir_type_size(n->type), stride = emit_unit(e, n->in[0]);
     LLVMTypeRef types[] = {e->ptr, e->ptr, e->ptr, e->i64, e->f32, e->i64, e->i64};
     Val args[] = {e->step,
                   emit_first_of(e, n->in[0]),
@@ -258,13 +259,13 @@ static void over_rows(Emit *e, const IrNode *n, bool mean) {
                   emit_to_f32(e, emit_step(e, STEP_rows)),
                   e->lo,
                   e->hi};
-    const char *name = arena_printf(e->arena, "%s_%lld%s", mean ? "mean_rows" : "sum_rows", (long long)size,
-                                    emit_more(e) ? "_more" : "");
+    const char *name = arena_printf(e->arena, "%s_%lld_of_%lld%s", mean ? "mean_rows" : "sum_rows",
+                                    (long long)size, (long long)stride, emit_more(e) ? "_more" : "");
     Val f;
     EmitFn outer;
     if (emit_shared_open(e, name, types, 7, &f, &outer)) {
         OverRows o = {LLVMGetParam(f, 1), LLVMGetParam(f, 2), LLVMGetParam(f, 3),
-                      mean ? LLVMGetParam(f, 4) : NULL, size};
+                      mean ? LLVMGetParam(f, 4) : NULL, stride};
         emit_columns(e, size, LLVMGetParam(f, 5), LLVMGetParam(f, 6), rows_group, &o);
         emit_fn_close(e, &outer);
     }

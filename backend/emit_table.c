@@ -45,16 +45,17 @@ static void zero_group(Emit *e, Val col, const EmitGroup *g, void *user) {
 /* The loops stand in functions shared by all lookups of one width: a model has dozens of them. */
 
 void emit_EMBED(Emit *e, const IrNode *n) {
-    int64_t width = ir_type_size(n->type);
+    int64_t width = ir_type_size(n->type), stride = emit_unit(e, n);
     LLVMTypeRef types[] = {e->ptr, e->ptr, e->ptr, e->ptr, e->i64, e->i64};
     Val args[] = {e->step, row_numbers(e, n), emit_base(e, n->in[1]), emit_base(e, n), NULL, NULL}, f, p[6];
     EmitFn outer;
     emit_units(e, n->type, &args[4], &args[5]);
-    if (emit_shared_open(e, arena_printf(e->arena, "embed_%lld", (long long)width), types, 6, &f, &outer)) {
+    const char *name = arena_printf(e->arena, "embed_%lld_of_%lld", (long long)width, (long long)stride);
+    if (emit_shared_open(e, name, types, 6, &f, &outer)) {
         for (unsigned i = 1; i < 6; i++) p[i] = LLVMGetParam(f, i);
         EmitLoop u = emit_for(e, p[4], p[5], 1);
         Val which = emit_load_elem(e, e->i32, p[1], u.i);
-        Lookup l = {.to = emit_at(e, p[3], emit_scale(e, u.i, width))};
+        Lookup l = {.to = emit_at(e, p[3], emit_scale(e, u.i, stride))};
         EmitIf valid = emit_if(e, is_id(e, which));
         l.from = emit_at(e, p[2], emit_scale(e, emit_to_i64(e, which), width));
         emit_groups(e, width, copy_group, &l);
@@ -109,7 +110,9 @@ void emit_EMBEDPOOL(Emit *e, const IrNode *n) {
     LLVMTypeRef types[] = {e->ptr, e->ptr, e->ptr, e->ptr, e->ptr, e->i64, e->i64};
     Val offsets = emit_offsets(e, emit_operand(e, n, 0)->type.axis), f;
     Val args[] = {e->step, row_numbers(e, n), emit_base(e, n->in[1]), emit_base(e, n), offsets, e->lo, e->hi};
-    const char *name = arena_printf(e->arena, "embed_pool_%s_%lld", kind, (long long)pool.width);
+    int64_t stride = emit_unit(e, n);
+    const char *name =
+        arena_printf(e->arena, "embed_pool_%s_%lld_of_%lld", kind, (long long)pool.width, (long long)stride);
     EmitFn outer;
     if (emit_shared_open(e, name, types, 7, &f, &outer)) {
         pool.numbers = LLVMGetParam(f, 1), pool.rows = LLVMGetParam(f, 2);
@@ -117,7 +120,7 @@ void emit_EMBEDPOOL(Emit *e, const IrNode *n) {
         EmitLoop row = emit_for(e, LLVMGetParam(f, 5), LLVMGetParam(f, 6), 1);
         pool.first = offset_at(e, off, row.i),
         pool.last = offset_at(e, off, emit_add(e, row.i, emit_i64(e, 1)));
-        pool.to = emit_at(e, out, emit_scale(e, row.i, pool.width));
+        pool.to = emit_at(e, out, emit_scale(e, row.i, stride));
         emit_groups(e, pool.width, pool_group, &pool);
         emit_end(e, &row);
         emit_fn_close(e, &outer);
@@ -146,7 +149,8 @@ void emit_ONEHOT(Emit *e, const IrNode *n) {
 typedef struct {
     const IrNode *g;
     int ordinal, axis;
-    bool mean, find_row, repeated;
+    bool mean, find_row;
+    int64_t stride;    /* 0: one gradient for all */
     Val base, offsets; /* offsets: of the axis, if it takes part */
 } Source;
 
@@ -170,7 +174,7 @@ static Source source_of(Emit *e, const IrNode *n, int i, int weight) {
     int input = backend_input_lookup(&e->in, id, weight, kind != 0);
     IrLive live = kind ? LIVE_ROW : id->type.live;
     Source s = {.g = g, .ordinal = e->in.inputs[input].ordinal, .axis = id->type.axis, .mean = kind == 2};
-    s.repeated = g->type.live == LIVE_ALWAYS || g->type.live == LIVE_STEP;
+    s.stride = g->type.live == LIVE_ALWAYS || g->type.live == LIVE_STEP ? 0 : emit_unit(e, g);
     s.find_row = live == LIVE_POS && g->type.live == LIVE_ROW;
     return s;
 }
@@ -201,14 +205,13 @@ static Val row_of_position(Emit *e, Val offsets, Val pos) {
     return emit_get(e, lo);
 }
 
-static void add_source(Emit *e, const Gather *t, const Source *s, Val at, Val *acc, Val col,
-                       const EmitGroup *g) {
+static void add_source(Emit *e, const Source *s, Val at, Val *acc, Val col, const EmitGroup *g) {
     Val row = s->find_row ? row_of_position(e, s->offsets, at) : at, length = NULL;
     if (s->mean) {
         Val next = offset_at(e, s->offsets, emit_add(e, row, emit_i64(e, 1)));
         length = LLVMBuildSIToFP(e->b, emit_sub(e, next, offset_at(e, s->offsets, row)), e->f32, "");
     }
-    Val from = emit_at(e, emit_at(e, s->base, emit_scale(e, row, s->repeated ? 0 : t->width)), col);
+    Val from = emit_at(e, emit_at(e, s->base, emit_scale(e, row, s->stride)), col);
     for (int i = 0; i < g->n; i++) {
         Val v = emit_load_vec(e, emit_at_const(e, from, g->first[i]), g->w[i]);
         if (length) v = emit_fdiv(e, v, emit_splat(e, length, g->w[i]));
@@ -229,12 +232,12 @@ static void gather_group(Emit *e, Val col, const EmitGroup *g, void *user) {
     Val ordinal = emit_load_elem(e, e->i8, t->lookup, o.i);
     for (int i = 0; i < t->n; i++) {
         if (t->lookups == 1) {
-            add_source(e, t, &t->source[i], at, acc, col, g);
+            add_source(e, &t->source[i], at, acc, col, g);
             continue;
         }
         EmitIf mine = emit_if(
             e, emit_icmp(e, LLVMIntEQ, ordinal, LLVMConstInt(e->i8, (uint64_t)t->source[i].ordinal, 0)));
-        add_source(e, t, &t->source[i], at, acc, col, g);
+        add_source(e, &t->source[i], at, acc, col, g);
         emit_fi(e, &mine);
     }
     emit_end(e, &o);
@@ -251,8 +254,8 @@ static Val gather_function(Emit *e, const Gather *like) {
     for (int i = 0; i < n; i++) types[i] = i == 2 ? e->i64 : e->ptr;
     for (int i = 0; i < like->n; i++) {
         const Source *s = &like->source[i];
-        name = arena_printf(e->arena, "%s_%d%s%s%s", name, s->ordinal, s->mean ? "m" : "",
-                            s->find_row ? "r" : "", s->repeated ? "s" : "");
+        name = arena_printf(e->arena, "%s_%d%s%s_%lld", name, s->ordinal, s->mean ? "m" : "",
+                            s->find_row ? "r" : "", (long long)s->stride);
     }
     Val f;
     EmitFn outer;

@@ -370,7 +370,8 @@ static void pack_strips(Emit *e, const EmitGradW *g, const GradShape *s, Val fro
     int left = (int)(g->k % s->MR);
     int64_t whole = g->k / s->MR, size = strip_floats(&e->target, s);
     EmitLoop l = emit_for(e, emit_i64(e, 0), terms, 1);
-    Val row = emit_at(e, from, emit_scale(e, l.i, g->k)), place = emit_at(e, to, emit_scale(e, l.i, s->MR));
+    Val row = emit_at(e, from, emit_scale(e, l.i, g->x_row)),
+        place = emit_at(e, to, emit_scale(e, l.i, s->MR));
     EmitLoop t = emit_for(e, s0, emit_min_i64(e, s1, emit_i64(e, whole)), 1);
     Copy c = {emit_at(e, row, emit_scale(e, t.i, s->MR)),
               emit_at(e, place, emit_scale(e, emit_sub(e, t.i, s0), size))};
@@ -408,13 +409,13 @@ static void grad_group(Emit *e, const Grad *d, Val group, int64_t n) {
     const GradShape *s = &d->s;
     Block k = d->k;
     Val zero = emit_i64(e, 0), before = emit_scale(e, group, s->strips), all = emit_i64(e, s->strips);
-    Val col = emit_scale(e, group, s->columns), row = emit_scale(e, d->first, g->n);
-    emit_pack(e, &(EmitPack){emit_at(e, emit_at(e, g->g, row), col), g->n, 1, k.b, n, k.terms});
+    Val col = emit_scale(e, group, s->columns), row = emit_scale(e, d->first, g->g_row);
+    emit_pack(e, &(EmitPack){emit_at(e, emit_at(e, g->g, row), col), g->g_row, 1, k.b, n, k.terms});
     Val s0 = emit_sub(e, d->lo, before), s1 = emit_min_i64(e, emit_sub(e, d->hi, before), all);
     s0 = emit_select(e, emit_icmp(e, LLVMIntSGT, s0, zero), s0, zero);
     EmitLoop few = emit_for(e, s0, s1, STRIPS);
     Val some = emit_min_i64(e, emit_add(e, few.i, emit_i64(e, STRIPS)), s1);
-    Val x = emit_at(e, g->x, emit_scale(e, d->first, g->k));
+    Val x = emit_at(e, g->x, emit_scale(e, d->first, g->x_row));
     pack_strips(e, g, s, x, k.a, k.terms, few.i, some);
     k.row0 = emit_scale(e, few.i, s->MR);
     k.rows = emit_min_i64(e, emit_sub(e, emit_i64(e, g->k), k.row0),

@@ -7,10 +7,14 @@
 
 PlanWork plan_work(const IrProgram *p, const IrNode *n) {
     IrCost c = ir_step_cost(p, n);
+    for (int k = 0; n->op == OP_CONCAT && k < n->n_in; k++) /* neither read nor written by it */
+        if (ir_in_place(n, k)) c.bytes -= 8 * ir_step_elements(p, n->in[k]->type);
     return (PlanWork){1, c.flops, c.bytes};
 }
 
-bool plan_runs(const IrNode *n) { return n->plan.domain != DOM_NONE && ir_ops[n->op].cls != CLASS_ROOT; }
+bool plan_runs(const IrNode *n) {
+    return n->plan.domain != DOM_NONE && ir_ops[n->op].cls != CLASS_ROOT && !ir_all_in_place(n);
+}
 
 /* Before `schedule`: what it will give a kernel. */
 static bool will_run(const IrNode *n) {
@@ -39,16 +43,22 @@ const char *plan_from(const IrProgram *p, const IrNode *n) {
     return arena_printf(p->arena, "%s:%u", slash ? slash + 1 : path, n->span.line);
 }
 
+/* "fixed+4096", "~h+36 36:72 of 144": which elements of each unit of another's place */
 const char *plan_place(const IrProgram *p, const IrNode *n) {
+    int64_t at = n->plan.offset, col = n->plan.col;
+    const char *part = n->plan.ld ? arena_printf(p->arena, " %" PRId64 ":%" PRId64 " of %" PRId64, col,
+                                                 col + ir_type_size(n->type), n->plan.ld)
+                                  : "";
     switch (n->plan.region) {
-    case REGION_FIXED: return arena_printf(p->arena, "fixed+%" PRId64, n->plan.offset);
+    case REGION_FIXED: return arena_printf(p->arena, "fixed+%" PRId64 "%s", at, part);
     case REGION_AXIS:
-        return arena_printf(p->arena, "~%s+%" PRId64, p->axes[n->type.axis].name, n->plan.offset);
+        return arena_printf(p->arena, "~%s+%" PRId64 "%s", p->axes[n->type.axis].name, at, part);
     case REGION_UNIQ:
-        return arena_printf(p->arena, "@%s+%" PRId64, p->weights[n->type.axis].name, n->plan.offset);
+        return arena_printf(p->arena, "@%s+%" PRId64 "%s", p->weights[n->type.axis].name, at, part);
     case REGION_LOCAL:
-        return n->type.live == LIVE_POS ? arena_printf(p->arena, "local~%s+%" PRId64, p->axes[n->type.axis].name, n->plan.offset)
-                                        : arena_printf(p->arena, "local+%" PRId64, n->plan.offset);
+        return n->type.live == LIVE_POS
+                   ? arena_printf(p->arena, "local~%s+%" PRId64 "%s", p->axes[n->type.axis].name, at, part)
+                   : arena_printf(p->arena, "local+%" PRId64 "%s", at, part);
     default: return "-";
     }
 }

@@ -183,6 +183,8 @@ typedef struct {
                           lie before it in that axis's (table's) arena: address = base + 4 * offset * capacity.
                           LOCAL: the same two, for a value a row and one a position, in arenas that each thread has
                           for the block of rows that it is at */
+    int64_t col, ld;   /* a value within another's place: elements of the other's first unit before its own, and
+                          elements from a unit to the next; ld 0: its own size. address += 4 * (col + unit * ld) */
 } IrPlan;
 
 typedef struct IrNode IrNode;
@@ -266,6 +268,26 @@ double ir_step_elements(const IrProgram *p, IrType t);           /* of all value
 /* bytes: every operand read once, the result written once; of tables the rows at hand */
 IrCost ir_step_cost(const IrProgram *p, const IrNode *n);
 
+/* ---- places within places (view.c) ----
+ * A view is a reshape or slice that schedule gave domain none: it isn't run, and is its operand's place. */
+bool ir_is_view(const IrNode *n);
+const IrNode *ir_viewed(const IrNode *n); /* the node in whose place n stands: n's operand and so on, or n */
+/* Whether part of an axis is one run of elements in each unit's value: all dimensions before it are 1. */
+bool ir_one_run(IrType t, int64_t axis);
+int64_t ir_unit_stride(const IrNode *n); /* elements from one unit's value to the next */
+/* What a view's plan says of its place, by its operand's. */
+IrPlan ir_view_place(const IrNode *view);
+/* Whether n's kernel can read operand k, and write its result, with other values' elements between units. */
+bool ir_reads_strided(const IrNode *n, int k);
+bool ir_writes_strided(const IrNode *n);
+/* The node whose kernel makes part k of a concat: the operand, or what it is a reshape of. */
+IrNode *ir_part(const IrNode *concat, int k);
+/* What the plan says of part k's place if the part is made within the concat's, whose place is known. */
+IrPlan ir_part_place(const IrNode *concat, int k);
+bool ir_in_place(const IrNode *concat, int k); /* whether the plans say so */
+bool ir_all_in_place(const IrNode *n);         /* of a concat's parts all are: it has no kernel */
+int ir_first_write(const IrNode *n);           /* first phase that writes within n's place */
+
 /* ---- building ---- */
 IrProgram *ir_program_new(Arena *a, Diag *d);
 IrFunc *ir_func_new(IrProgram *p, const char *name);
@@ -314,9 +336,6 @@ int ir_last_reads(const IrBody *b);
 /* Rows for which a thread runs all of a phase's kernels before it takes the next ones: the largest block of any
  * node in domain rows, since threads must own the same rows in every node of a phase. */
 int64_t ir_row_block(const IrFunc *f);
-/* The node in whose place n stands: for a reshape that schedule made a view (domain none, so it isn't run) its
- * operand, and so on; else n itself. */
-const IrNode *ir_viewed(const IrNode *n);
 /* Elements that the place of one of n's values holds: those of its type; of a `pack` with its panels' padding to
  * whole vectors, of up to PACK_LANES elements. */
 enum { PACK_LANES = 16 };

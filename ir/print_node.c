@@ -41,6 +41,8 @@ static void put_plan(const IrPrinter *pr, const IrPlan *plan) {
     if (plan->kernel) fprintf(out, "%skernel=%s", lead, ir_kernel_names[plan->kernel]), lead = " ";
     if (plan->region || plan->offset)
         fprintf(out, "%sat=%s+%lld", lead, ir_region_names[plan->region], (long long)plan->offset);
+    if (plan->col) fprintf(out, " col=%lld", (long long)plan->col);
+    if (plan->ld) fprintf(out, " ld=%lld", (long long)plan->ld);
     if (plan->per_block) fputs(" per_block=1", out);
 }
 

@@ -168,12 +168,11 @@ int ir_last_reads(const IrBody *b) {
             if (read->mark < until) read->mark = until;
         }
     }
+    for (int i = 0; i < b->n; i++) /* a place lives as long as what stands within it; parts stand before */
+        for (int k = 0; b->nodes[i]->op == OP_CONCAT && k < b->nodes[i]->n_in; k++)
+            if (ir_in_place(b->nodes[i], k) && b->nodes[i]->mark < ir_part(b->nodes[i], k)->mark)
+                b->nodes[i]->mark = ir_part(b->nodes[i], k)->mark;
     return last;
-}
-
-const IrNode *ir_viewed(const IrNode *n) {
-    while (n->op == OP_RESHAPE && n->plan.phase >= 0 && n->plan.domain == DOM_NONE) n = n->in[0];
-    return n;
 }
 
 int64_t ir_row_block(const IrFunc *f) {

@@ -177,12 +177,13 @@ static bool read_at(Lexer *lx, IrPlan *plan) {
 
 /* phase=3 domain=rows block=64 kernel=tile at=fixed+4096 */
 static bool read_plan(Lexer *lx, IrPlan *plan) {
-    enum { PHASE, DOMAIN, BLOCK, KERNEL, AT, PER_BLOCK };
-    static const char *const words[] = {"phase", "domain", "block", "kernel", "at", "per_block"};
+    enum { PHASE, DOMAIN, BLOCK, KERNEL, AT, COL, LD, PER_BLOCK };
+    static const char *const words[] = {"phase", "domain", "block", "kernel", "at", "col", "ld", "per_block"};
     while (!lx->failed && lx->token.kind == T_WORD) {
         int k, choice = 0;
         bool ok = false;
-        if (!lex_choice(lx, "phase, domain, block, kernel, at or per_block", words, COUNT(words), &k) ||
+        if (!lex_choice(lx, "phase, domain, block, kernel, at, col, ld or per_block", words, COUNT(words),
+                        &k) ||
             !lex_need(lx, '='))
             return false;
         switch (k) {
@@ -197,6 +198,8 @@ static bool read_plan(Lexer *lx, IrPlan *plan) {
             plan->kernel = (IrKernel)choice;
             break;
         case AT: ok = read_at(lx, plan); break;
+        case COL: ok = lex_int(lx, 0, INT64_MAX, &plan->col); break;
+        case LD: ok = lex_int(lx, 0, INT64_MAX, &plan->ld); break;
         case PER_BLOCK:
             ok = lex_int32(lx, 0, 1, &choice);
             plan->per_block = choice;

@@ -65,7 +65,7 @@ static void check_phases(PlanCheck *c) {
 static bool reads_weight(const IrNode *n, int64_t w) {
     if (n->op == OP_FETCH && ir_attr_i(n, "w") == w) return true;
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i]->op == OP_WEIGHT && ir_attr_i(n->in[i], "w") == w) return true;
+        if (ir_viewed(n->in[i])->op == OP_WEIGHT && ir_attr_i(ir_viewed(n->in[i]), "w") == w) return true;
     return false;
 }
 
@@ -124,6 +124,18 @@ static void find_last_reads(const IrBody *b) {
             if (read->mark < until) read->mark = until;
         }
     }
+    for (int i = 0; i < b->n; i++) { /* a concat's place holds its parts, which stand above it */
+        IrNode *n = b->nodes[i];
+        for (int k = 0; n->op == OP_CONCAT && k < n->n_in; k++)
+            if (ir_in_place(n, k) && n->mark < ir_part(n, k)->mark) n->mark = ir_part(n, k)->mark;
+    }
+}
+
+static bool stands_within(const IrBody *b, const IrNode *part) {
+    for (int i = 0; i < b->n; i++)
+        for (int k = 0; b->nodes[i]->op == OP_CONCAT && k < b->nodes[i]->n_in; k++)
+            if (ir_part(b->nodes[i], k) == part && ir_in_place(b->nodes[i], k)) return true;
+    return false;
 }
 
 static int lower_first(const void *a, const void *b) {
@@ -172,26 +184,36 @@ static void in_loop(PlanCheck *c, const IrNode *n, Lifetime *live) {
     if (inside && live->last > f->loop_last) live->first = f->loop_first;
 }
 
+/* Whether x stands within the place of n: n itself, a view of it, or a part of a concat. */
+static bool lives_in(const IrNode *x, const IrNode *n) {
+    x = ir_viewed(x);
+    if (x == n) return true;
+    for (int k = 0; x->plan.ld && n->op == OP_CONCAT && k < n->n_in; k++)
+        if (ir_in_place(n, k) && lives_in(x, ir_part(n, k))) return true;
+    return false;
+}
+
 /* A thread's own arenas: a value there is seen only by what the same thread runs for the same block of rows. */
 static Lifetime local_life(PlanCheck *c, int at, int64_t begin, int64_t end) {
     const IrNode *n = c->f->body.nodes[at];
     Lifetime live = {n, begin, end, at, at};
-    for (int i = at + 1; i < c->f->body.n; i++) {
+    for (int i = 0; i < c->f->body.n; i++) {
         const IrNode *user = c->f->body.nodes[i];
-        bool reads = false;
-        for (int k = 0; k < user->n_in; k++) reads |= ir_viewed(user->in[k]) == n;
-        if (!reads) continue;
-        live.last = i;
+        bool reads = false, writes = i < at && lives_in(user, n);
+        for (int k = 0; k < user->n_in; k++) reads |= lives_in(user->in[k], n);
+        if (writes && i < live.first) live.first = i;
+        if (!reads && !writes) continue;
+        if (i > live.last) live.last = i;
         if (user->plan.phase != n->plan.phase || ir_ops[user->op].effect == EFFECT_ROOT)
-            wrong_plan(c, n, "expected a place for the whole step, as %%%d reads it in phase %d", user->id,
-                       user->plan.phase);
+            wrong_plan(c, n, "expected a place for the whole step, as %%%d %s it in phase %d", user->id,
+                       writes ? "writes" : "reads", user->plan.phase);
     }
     return live;
 }
 
 /* Whether n has its place in the arena: `axis` is the list's or table's number, -1 for values a row or step. */
 static bool in_arena(const IrNode *n, IrRegionKind region, int axis) {
-    if (n->plan.region != region || ir_viewed(n) != n) return false; /* a view lives in another's place */
+    if (n->plan.region != region || ir_viewed(n) != n || n->plan.ld) return false; /* lives in another's place */
     if (region == REGION_LOCAL) return axis < 0 ? n->type.live == LIVE_ROW : n->type.live == LIVE_POS && n->type.axis == axis;
     return region == REGION_FIXED || n->type.axis == axis;
 }
@@ -214,10 +236,44 @@ static void check_arena(PlanCheck *c, IrRegionKind region, int axis, int64_t tot
             lives[n++] = local_life(c, i, x->plan.offset, end);
             continue;
         }
-        lives[n++] = (Lifetime){x, x->plan.offset, end, x->plan.phase, x->mark};
+        lives[n++] = (Lifetime){x, x->plan.offset, end, ir_first_write(x), x->mark};
         in_loop(c, x, &lives[n - 1]);
     }
     if (c->ok) check_overlaps(c, lives, n);
+}
+
+/* Where a view stands is given by what it views; a kernel steps over what lies between units if it can. */
+static void check_within(PlanCheck *c, const IrNode *n) {
+    for (int k = 0; k < n->n_in && c->ok; k++)
+        if (n->in[k]->plan.ld && !ir_is_view(n) && !ir_reads_strided(n, k))
+            wrong_plan(c, n,
+                       "expected one unit of %%%d after another, found %lld elements from each to the next",
+                       n->in[k]->id, (long long)n->in[k]->plan.ld);
+    if (!ir_is_view(n)) {
+        if (!n->plan.ld && n->plan.col)
+            wrong_plan(c, n, "expected a place of its own, found a part of one");
+        else if (n->plan.ld && !ir_writes_strided(n))
+            wrong_plan(c, n, "expected a place of its own, as it can't be written within another's");
+        else if (n->plan.ld && !stands_within(&c->f->body, n))
+            wrong_plan(
+                c, n,
+                "expected the place of a part of a concat that reads it, found %s+%lld col=%lld ld=%lld",
+                ir_region_names[n->plan.region], (long long)n->plan.offset, (long long)n->plan.col,
+                (long long)n->plan.ld);
+        return;
+    }
+    if (n->op == OP_SLICE && (!ir_one_run(n->in[0]->type, ir_attr_i(n, "axis")) ||
+                              (n->plan.region == REGION_NONE && ir_viewed(n)->op != OP_WEIGHT))) {
+        wrong_plan(c, n, "expected a domain: it isn't one run of elements in a place of its operand");
+        return;
+    }
+    IrPlan place = ir_view_place(n);
+    if (n->plan.region != place.region || n->plan.offset != place.offset)
+        wrong_plan(c, n, "expected the place of what it is a view of: %s+%lld", ir_region_names[place.region],
+                   (long long)place.offset);
+    else if (n->plan.col != place.col || n->plan.ld != place.ld)
+        wrong_plan(c, n, "expected col=%lld ld=%lld of what it is a view of, found col=%lld ld=%lld",
+                   (long long)place.col, (long long)place.ld, (long long)n->plan.col, (long long)n->plan.ld);
 }
 
 static void check_places(PlanCheck *c) {
@@ -226,10 +282,7 @@ static void check_places(PlanCheck *c) {
     find_last_reads(&f->body);
     for (int i = 0; i < f->body.n && c->ok; i++) {
         const IrNode *n = f->body.nodes[i];
-        const IrPlan *viewed = &ir_viewed(n)->plan;
-        if (n->plan.region != viewed->region || n->plan.offset != viewed->offset)
-            wrong_plan(c, n, "expected the place of what it is a view of: %s+%lld",
-                       ir_region_names[viewed->region], (long long)viewed->offset);
+        check_within(c, n);
         if (n->plan.region == REGION_NONE || n->plan.region == REGION_INPUT) continue;
         if (n->type.elem != TY_F32 || !right_region(n))
             wrong_plan(c, n, "doesn't belong into the region '%s'", ir_region_names[n->plan.region]);

@@ -19,7 +19,9 @@
  * A value lives from the phase that makes it to the last one that reads it, whole phases: two kernels of one
  * phase run at the same time. What the runtime reads after the step (predictions, operands of metrics,
  * losses) lives to the end. Weights, constants and what the reader delivers take no place here, and a view
- * stands in the place of what it views, which lives as long as its views are read.
+ * stands in the place of what it views, which lives as long as its views are read. A part of a concat is made
+ * within the concat's place where both sides can (passes/place_views.c): that place lives from the first
+ * part's phase to the last that reads the concat or a part, and the concat copies what is left.
  *
  * Within a phase a thread runs all kernels of domain rows for one block of rows before it takes the next. What
  * they hand to each other needs room for that block alone, in arenas that each thread has for itself (local:
@@ -33,7 +35,7 @@
  * Placement is greedy by size, largest first, each in the smallest gap that fits among the values that live
  * at the same time. lower_bytes, the largest sum of what lives in one phase, is a bound that no placement
  * beats. */
-#include "passes/rewrite.h"
+#include "passes/place_views.h"
 #include <stdlib.h>
 
 typedef struct {
@@ -63,11 +65,22 @@ static IrRegionKind region_of(const IrNode *n) {
     return n->type.live == LIVE_UNIQ ? REGION_UNIQ : REGION_FIXED;
 }
 
+/* The first phase that writes within a node's place, which holds those of the parts whose aux it is. */
+static int first_write(const IrNode *n) {
+    int first = n->plan.phase;
+    for (int k = 0; n->op == OP_CONCAT && k < n->n_in; k++) {
+        const IrNode *part = ir_part(n, k);
+        int phase = part->aux == n ? first_write(part) : first;
+        if (phase < first) first = phase;
+    }
+    return first;
+}
+
 /* Made of a block of rows and read for no other: a place in the thread's own arenas. What the runtime reads
  * after the step isn't. mark: the last phase that reads n. */
 static bool is_local(const IrNode *n, bool is_output) {
     return n->plan.domain == DOM_ROWS && (n->type.live == LIVE_ROW || n->type.live == LIVE_POS) &&
-           n->mark == n->plan.phase && !is_output;
+           n->mark == n->plan.phase && first_write(n) == n->plan.phase && !is_output;
 }
 
 static bool made_in_loop(const IrFunc *f, const IrNode *n) {
@@ -131,7 +144,7 @@ static int64_t lower_bound(const Buffers *b, int last_phase) {
 /* ---- values of the step ---- */
 
 static void add(Arena *a, Buffers *b, const IrFunc *f, IrNode *n, int64_t size, int order) {
-    Buffer x = {.node = n, .first = n->plan.phase, .last = n->mark, .size = size, .order = order};
+    Buffer x = {.node = n, .first = first_write(n), .last = n->mark, .size = size, .order = order};
     if (f->blocks && x.first < f->loop_first && x.last >= f->loop_first && x.last < f->loop_last)
         x.last = f->loop_last;                                                /* every block reads it */
     if (made_in_loop(f, n) && x.last > f->loop_last) x.first = f->loop_first; /* it grows block by block */
@@ -151,25 +164,35 @@ static int64_t fixed_size(IrProgram *p, const IrFunc *f, const IrNode *n) {
 
 /* ---- values of a block of rows ---- */
 
-/* By place in the body: the last node that reads a value, and whether the runtime does so after the step. */
+/* By place in the body: the first node that writes within a value's place, the last that reads there, and
+ * whether the runtime does so after the step. */
 typedef struct {
-    int until;
+    int first, last;
     bool is_output;
-} Reads;
+} Uses;
 
-static Reads *find_reads(IrProgram *p, const IrBody *b) {
-    Reads *reads = ARENA_ARRAY(p->arena, Reads, b->n + 1);
+/* id: the place in the body. aux: the concat within which a node is made, which stands behind it. */
+static Uses *find_uses(IrProgram *p, const IrBody *b) {
+    Uses *uses = ARENA_ARRAY(p->arena, Uses, b->n + 1);
     for (int i = 0; i < b->n; i++) {
-        b->nodes[i]->aux = &reads[i];
-        reads[i].until = i;
+        b->nodes[i]->id = i;
+        uses[i].first = uses[i].last = i;
     }
     for (int i = 0; i < b->n; i++)
         for (int k = 0; k < b->nodes[i]->n_in; k++) {
-            Reads *r = ir_viewed(b->nodes[i]->in[k])->aux;
-            r->until = i;
-            r->is_output |= ir_ops[b->nodes[i]->op].effect == EFFECT_ROOT;
+            Uses *u = &uses[ir_viewed(b->nodes[i]->in[k])->id];
+            u->last = i;
+            u->is_output |= ir_ops[b->nodes[i]->op].effect == EFFECT_ROOT;
         }
-    return reads;
+    for (int i = 0; i < b->n; i++) {
+        const IrNode *within = b->nodes[i]->aux;
+        if (!within) continue;
+        Uses *u = &uses[within->id];
+        if (uses[i].first < u->first) u->first = uses[i].first;
+        if (uses[i].last > u->last) u->last = uses[i].last;
+        u->is_output |= uses[i].is_output;
+    }
+    return uses;
 }
 
 /* Places in a thread's own arenas. A value there lives from its kernel to the last that reads it: a thread
@@ -178,7 +201,7 @@ typedef struct {
     Buffers rows, *axis; /* bytes; elements a position, [n_axes] */
 } Locals;
 
-static bool add_local(IrProgram *p, Locals *l, IrNode *n, int at, int until) {
+static bool add_local(IrProgram *p, Locals *l, IrNode *n, const Uses *uses) {
     int64_t size = ir_type_size(n->type);
     if (size > ((int64_t)1 << 40) / 4 / n->plan.block) return false; /* as a value of the step it gets its error */
     n->plan.region = REGION_LOCAL;
@@ -186,7 +209,7 @@ static bool add_local(IrProgram *p, Locals *l, IrNode *n, int at, int until) {
     Buffers *b = by_row ? &l->rows : &l->axis[n->type.axis];
     if (by_row) size = round_up(4 * size * n->plan.block, 64);
     ARENA_PUSH(p->arena, b->buf, b->n, b->cap,
-               ((Buffer){.node = n, .first = at, .last = until, .size = size, .order = at}));
+               ((Buffer){.node = n, .first = uses->first, .last = uses->last, .size = size, .order = n->id}));
     return true;
 }
 
@@ -200,6 +223,25 @@ static void place_locals(IrProgram *p, IrFunc *f, Locals *l) {
     }
 }
 
+static void stand_at(IrNode *n, IrPlan place) {
+    n->plan.region = place.region, n->plan.offset = place.offset, n->plan.per_block = place.per_block;
+    n->plan.col = place.col, n->plan.ld = place.ld;
+}
+
+/* Parts of concats, the widest concats first, as they stand behind their parts; then views, behind what they
+ * view. */
+static void place_within(IrBody *b) {
+    for (int i = b->n - 1; i >= 0; i--) {
+        IrNode *n = b->nodes[i];
+        const IrNode *within = n->aux;
+        if (within) stand_at(n, ir_part_place(within, pass_part_number(within, n)));
+    }
+    for (int i = 0; i < b->n; i++)
+        if (ir_is_view(b->nodes[i])) stand_at(b->nodes[i], ir_view_place(b->nodes[i]));
+    for (int i = 0; i < b->n; i++)
+        if (ir_all_in_place(b->nodes[i])) b->nodes[i]->plan.kernel = KERNEL_NONE;
+}
+
 /* ---- the pass ---- */
 
 static bool plan_func(IrProgram *p, IrFunc *f) {
@@ -207,17 +249,23 @@ static bool plan_func(IrProgram *p, IrFunc *f) {
     Buffers *axis = ARENA_ARRAY(p->arena, Buffers, p->n_axes + 1);
     Buffers *uniq = ARENA_ARRAY(p->arena, Buffers, p->n_weights + 1);
     Locals locals = {.axis = ARENA_ARRAY(p->arena, Buffers, p->n_axes + 1)};
+    pass_place_parts(&f->body);
     int last_phase = ir_last_reads(&f->body); /* mark: the last phase that reads a node */
-    const Reads *reads = find_reads(p, &f->body);
+    for (int i = 0; i < f->body.n; i++) {     /* or, of a concat, one of its parts, which stand before it */
+        const IrNode *n = f->body.nodes[i];
+        IrNode *within = n->aux;
+        if (within && within->mark < n->mark) within->mark = n->mark;
+    }
+    const Uses *uses = find_uses(p, &f->body);
     for (int i = 0; i < f->body.n; i++) {
         IrNode *n = f->body.nodes[i];
         int64_t elems = ir_type_size(n->type);
-        if (ir_viewed(n) != n) continue;
+        if (ir_viewed(n) != n || n->aux) continue;
         n->plan.region = region_of(n);
         n->plan.offset = 0;
         n->plan.per_block = false;
         bool placed = n->plan.region == REGION_FIXED || n->plan.region == REGION_AXIS;
-        if (placed && is_local(n, reads[i].is_output) && add_local(p, &locals, n, i, reads[i].until)) continue;
+        if (placed && is_local(n, uses[i].is_output) && add_local(p, &locals, n, &uses[i])) continue;
         n->plan.per_block = made_in_loop(f, n) && n->type.live >= LIVE_ROW && n->mark <= f->loop_last;
         switch (n->plan.region) {
         case REGION_FIXED: {
@@ -238,13 +286,7 @@ static bool plan_func(IrProgram *p, IrFunc *f) {
     f->uniq_elems = ARENA_ARRAY(p->arena, int64_t, p->n_weights + 1);
     for (int i = 0; i < p->n_axes; i++) f->axis_elems[i] = place(p->arena, &axis[i]);
     for (int i = 0; i < p->n_weights; i++) f->uniq_elems[i] = place(p->arena, &uniq[i]);
-    for (int i = 0; i < f->body.n; i++) {
-        IrNode *n = f->body.nodes[i];
-        const IrPlan *viewed = &ir_viewed(n)->plan;
-        n->plan.region = viewed->region;
-        n->plan.offset = viewed->offset;
-        n->plan.per_block = viewed->per_block;
-    }
+    place_within(&f->body);
     return true;
 }
 

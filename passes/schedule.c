@@ -37,7 +37,9 @@
  *   one    the first thread: what is small or must be one sum in one order. The loss.
  *   none   not run: sources, reader-stage values, the roots that only name a value, which stand in the last
  *          phase in the order in which the model declares them, and views: a reshape of a value that has a
- *          place is the same place under another type (ir_viewed).
+ *          place is the same place under another type, and a slice of it, or of a weight, is a part of that
+ *          place, where it is one run of elements in each unit and all that read it can step over the others
+ *          between units (ir/view.c, passes/place_views.c).
  *
  * A value may be read in the phase that makes it only by the thread that made it, and that is so between two
  * `rows` ops, two `uniq` ops of one table, and two `one` ops. Any other edge crosses a barrier. Each node
@@ -53,6 +55,7 @@
  * Updates come later than every reader of their weight, and later than the loss: a loss that isn't finite
  * stops the step before any weight is touched. */
 #include "passes/schedule.h"
+#include "passes/place_views.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,6 +66,14 @@ static bool has_place(const IrNode *n) {
     return n->type.elem == TY_F32 && ir_viewed(n)->plan.domain != DOM_NONE;
 }
 
+/* Not run: its operand's place under another type, or a part of it. */
+static bool is_view(const IrNode *n) {
+    if (n->op == OP_SLICE && (has_place(n->in[0]) || ir_viewed(n->in[0])->op == OP_WEIGHT))
+        return pass_views(n);
+    return n->op == OP_RESHAPE && has_place(n->in[0]);
+}
+
+/* mark: pass_mark_strided's. */
 static IrDomain domain_of(const IrNode *n) {
     switch (ir_runs_as(n)) {
     case OP_CONST:
@@ -87,7 +98,7 @@ static IrDomain domain_of(const IrNode *n) {
     case OP_PACK: return DOM_TILES;
     default: break;
     }
-    if (ir_ops[n->op].cls == CLASS_READ || (n->op == OP_RESHAPE && has_place(n->in[0]))) return DOM_NONE;
+    if (ir_ops[n->op].cls == CLASS_READ || is_view(n)) return DOM_NONE;
     switch (n->type.live) {
     case LIVE_ROW:
     case LIVE_POS: return DOM_ROWS;
@@ -121,7 +132,7 @@ static void at_least(IrNode *n, int phase) {
 static bool reads(const IrNode *n, int w) {
     if (n->op == OP_FETCH && ir_attr_i(n, "w") == w) return true;
     for (int i = 0; i < n->n_in; i++)
-        if (pass_is_weight(n->in[i], w)) return true;
+        if (pass_is_weight(ir_viewed(n->in[i]), w)) return true;
     return false;
 }
 
@@ -155,12 +166,12 @@ static bool grows(const IrNode *n) {
 /* mark of the operands: theirs. */
 static int section_of(const IrNode *n) {
     if (ir_ops[n->op].effect == EFFECT_ROOT || ir_ops[n->op].effect == EFFECT_WRITES) return BEHIND;
-    if (n->plan.domain == DOM_NONE && n->op != OP_RESHAPE) return BEFORE; /* what the step begins with */
+    if (n->plan.domain == DOM_NONE && !ir_is_view(n)) return BEFORE; /* what the step begins with */
     if (n->op == OP_ROWGRAD || n->op == OP_DENSEGRAD) return BEHIND;
     if (n->plan.domain == DOM_ROWS || n->op == OP_BNSTATS || n->op == OP_BNGSUMS || grows(n)) return INSIDE;
     for (int k = 0; k < n->n_in; k++)
         if (n->in[k]->mark != BEFORE)
-            return n->op == OP_RESHAPE && n->type.live >= LIVE_ROW ? INSIDE : BEHIND;
+            return ir_is_view(n) && n->type.live >= LIVE_ROW ? n->in[k]->mark : BEHIND;
     return BEFORE;
 }
 
@@ -189,6 +200,7 @@ static int find_section_phases(IrBody *body, int section, int base, int *loss_ph
 static void find_phases(IrFunc *f) {
     IrBody *body = &f->body;
     int loss_phase = -1;
+    pass_mark_strided(body);
     for (int i = 0; i < body->n; i++) {
         IrNode *n = body->nodes[i];
         n->plan = (IrPlan){.domain = domain_of(n)};

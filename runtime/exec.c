@@ -267,9 +267,11 @@ void rt_loss(void *step, float loss) {
     if (!isfinite(loss)) s->stop = 1;
 }
 
-void rt_check(void *step, uint32_t op, void *values, uint64_t count) {
+void rt_check(void *step, uint32_t op, void *values, uint64_t units, uint64_t size, uint64_t stride) {
     RtExec *x = ((RtStep *)step)->runtime;
-    const float *v = values;
-    for (uint64_t i = 0; i < count && !x->check.found; i++)
-        if (!isfinite(v[i])) x->check = (RtCheck){true, true, op, v[i], i};
+    for (uint64_t u = 0; u < units; u++) {
+        const float *v = (const float *)values + u * stride;
+        for (uint64_t i = 0; i < size && !x->check.found; i++)
+            if (!isfinite(v[i])) x->check = (RtCheck){true, true, op, v[i], u * size + i};
+    }
 }

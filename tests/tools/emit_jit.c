@@ -150,7 +150,8 @@ static void fill_products(EmitJit *j, int count) {
         LLVMSetLinkage(e->fn, LLVMExternalLinkage);
         for (unsigned k = 0; k < 7; k++) p[k] = LLVMGetParam(e->fn, k);
         e->scratch = p[3];
-        EmitGradW w = {.k = s->k, .n = s->n, .c = p[0], .x = p[1], .g = p[2], .rows = p[6]};
+        EmitGradW w = {.k = s->k, .n = s->n, .x_row = s->k, .g_row = s->n};
+        w.c = p[0], w.x = p[1], w.g = p[2], w.rows = p[6];
         emit_grad_w(e, &w, p[4], p[5]);
         emit_fn_close(e, &outer);
     }

@@ -7,9 +7,11 @@ typedef struct {
     const char *name; /* of the value being made */
     int n_weights;    /* of the value being made */
     int n_values;
-    IrNode *x; /* f32[3] a row */
-    IrNode *y; /* label */
-    int list;  /* axis of numbers and ids */
+    bool parts;   /* some operands are parts of wider values, some results parts of a concat */
+    int n_spread; /* operands made */
+    IrNode *x;    /* f32[3] a row */
+    IrNode *y;    /* label */
+    int list;     /* axis of numbers and ids */
 } Case;
 
 #define DIMS(...)                                                                                            \
@@ -89,11 +91,20 @@ static IrNode *table(Case *c, int64_t rows, int64_t width) {
     return weight_value(c, w);
 }
 
-/* A trained value of that shape, for each row or each position of the list. */
+static IrNode *columns(Case *c, IrNode *x, int64_t begin, int64_t end) {
+    IrAttr at[] = {ir_ai("axis", 0), ir_ai("begin", begin), ir_ai("end", end)};
+    return ir_build(&c->b, OP_SLICE, 1, &x, 3, at);
+}
+
+/* A trained value of that shape, for each row or each position of the list: every other one a part of a wider
+ * value. */
 static IrNode *spread(Case *c, IrNode *x, int rank, const int64_t *dim) {
     int64_t size = 1;
     for (int d = 0; d < rank; d++) size *= dim[d];
-    IrNode *flat = matmul(c, x, always(c, DIMS(ir_type_width(x->type), size)), false, false);
+    bool part = c->parts && c->n_spread++ % 2;
+    IrNode *flat =
+        matmul(c, x, always(c, DIMS(ir_type_width(x->type), part ? size + 5 : size)), false, false);
+    if (part) flat = columns(c, flat, 3, size + 3);
     return rank == 1 ? flat : reshape(c, flat, rank, dim);
 }
 
@@ -598,9 +609,17 @@ static IrNode *source_case(Case *c, IrOp op, int variant) {
 
 /* ---- the program around ---- */
 
+/* v behind x0 to x2: a part of a concat, which v's kernel may write to itself. */
+static IrNode *among_others(Case *c, IrNode *v) {
+    int64_t size = ir_type_size(v->type);
+    return concat(c, 2, (IrNode *[]){c->x, reshape(c, v, 1, &size)}, 0);
+}
+
 /* One number a row of a value of any shape and life: each element weighs differently. */
 static IrNode *to_number(Case *c, IrNode *v) {
     if (!v) return NULL;
+    bool among = c->parts && c->name[strlen(c->name) - 1] % 2;
+    if (among && (v->type.live == LIVE_ROW || v->type.live == LIVE_POS)) v = among_others(c, v);
     if (v->type.live == LIVE_POS) v = unary(c, OP_SEGMEAN, v);
     int64_t size = ir_type_size(v->type);
     double *pattern = ARENA_ARRAY(c->p->arena, double, size);
@@ -699,6 +718,7 @@ static bool try_value(Case *c, IrOp op, int variant, const char *only) {
     /* what exists is known by making it: what isn't wanted is made in a program of its own */
     Case other = wanted ? *c : begin(c->p->arena, d, "unwanted");
     other.name = c->name;
+    other.parts = ir_ops[op].cls != CLASS_EW;
     IrNode *v = value_of(&other, op, variant);
     if (wanted) *c = other;
     if (v && wanted) add(c, v);

@@ -33,7 +33,7 @@ static inline void fix_forward(RtStep *s, uint32_t t, uint32_t threads, bool tra
     FixView v = fix_view(s);
     uint32_t lo = fix_share(v.users->n, t, threads), hi = fix_share(v.users->n, t + 1, threads);
     rt_fetch(s, FIX_USERS, lo, hi, v.rows, train);
-    if (s->check) rt_check(s, 3, v.rows + 2 * lo, 2 * (hi - lo));
+    if (s->check) rt_check(s, 3, v.rows + 2 * lo, hi - lo, 2, 2);
     rt_barrier(s, t, threads);
     float **w = s->weights;
     lo = fix_share(s->rows, t, threads), hi = fix_share(s->rows, t + 1, threads);
@@ -42,7 +42,7 @@ static inline void fix_forward(RtStep *s, uint32_t t, uint32_t threads, bool tra
         v.z[i] = w[FIX_W][0] * v.x[i] + w[FIX_BIAS][0] + row[0] + row[1];
         v.p[i] = 1 / (1 + expf(-v.z[i]));
     }
-    if (s->check) rt_check(s, 5, v.z + lo, hi - lo), rt_check(s, 7, v.p + lo, hi - lo);
+    if (s->check) rt_check(s, 5, v.z + lo, hi - lo, 1, 1), rt_check(s, 7, v.p + lo, hi - lo, 1, 1);
     rt_barrier(s, t, threads);
 }
 

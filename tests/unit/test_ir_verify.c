@@ -338,6 +338,94 @@ static void test_packs(void **state) {
     fx_free(&texts);
 }
 
+/* Parts of places: a view stands where its operand's plan and its own attributes say, and only where all that
+ * read it can step over what lies between its units. */
+static void test_parts_of_places(void **state) {
+    static const char text[] = "ctrc-ir 1\n"
+                               "input csv separator=\",\"\n"
+                               "column s string\n"
+                               "weight t [9,8] zeros\n"
+                               "weight u [9,4] zeros\n"
+                               "train batch=16\n"
+                               "func train fixed=2560 {\n"
+                               "  %%0 = column {col=s} : str #phase=0\n"
+                               "  %%1 = hash %%0 {buckets=9, fn=\"xxh3\"} : id<9> #phase=0 at=input+0\n"
+                               "  %%2 = weight {w=t} : always f32[9,8] #phase=0\n"
+                               "  %%6 = weight {w=u} : always f32[9,4] #phase=0\n"
+                               "  %%3 = embed %%1, %%2 : f32[8] #phase=0 domain=rows block=8 at=fixed+%s\n"
+                               "  %%4 = %s #phase=0%s\n"
+                               "  %%5 = %s #phase=0 domain=rows block=8 at=fixed+512%s\n"
+                               "}\n";
+    static const char part[] = "slice %3 {axis=0, begin=4, end=8} : f32[4]", at[] = " at=fixed+0 col=4 ld=8";
+    static const char reader[] = "square %4 : f32[4]", both[] = "concat %4, %3 {axis=0} : f32[12]";
+    static const char other[] = "embed %1, %6 : f32[4]", mine[] = " domain=rows block=8 at=fixed+512 ld=12";
+    static const struct {
+        const char *place, *view, *view_at, *user, *user_at, *error;
+    } uses[] = {
+        {"0", part, at, reader, "", ""},
+        {"0", part, " at=fixed+0 ld=8", reader, "",
+         "13:3: error: %4 slice in func 'train': expected col=4 ld=8 of what it is a view of, found col=0 "
+         "ld=8"},
+        {"0", part, " at=fixed+0 col=4", reader, "",
+         "13:3: error: %4 slice in func 'train': expected col=4 ld=8 of what it is a view of, found col=4 "
+         "ld=0"},
+        {"0", part, " at=fixed+64 col=4 ld=8", reader, "",
+         "13:3: error: %4 slice in func 'train': expected the place of what it is a view of: fixed+0"},
+        {"0", part, at, "sum_sq %4 : step f32[1]", "",
+         "14:3: error: %5 sum_sq in func 'train': expected one unit of %4 after another, found 8 elements "
+         "from each "
+         "to the next"},
+        {"0 ld=16", part, " at=fixed+0 col=4 ld=16", reader, "",
+         "12:3: error: %3 embed in func 'train': expected the place of a part of a concat that reads it, "
+         "found "
+         "fixed+0 col=0 ld=16"},
+        {"0", part, at, reader, " col=2",
+         "14:3: error: %5 square in func 'train': expected a place of its own, found a part of one"},
+        {"0", "slice %2 {axis=1, begin=4, end=8} : always f32[9,4]", " col=4", "embed %1, %4 : f32[4]", "",
+         "13:3: error: %4 slice in func 'train': expected a domain: it isn't one run of elements in a place "
+         "of its "
+         "operand"},
+        {"0", "slice %2 {axis=0, begin=1, end=9} : always f32[8,8]", " col=8", "square %3 : f32[8]", "", ""},
+        {"0", "slice %2 {axis=0, begin=1, end=9} : always f32[8,8]", "", "square %3 : f32[8]", "",
+         "13:3: error: %4 slice in func 'train': expected col=8 ld=0 of what it is a view of, found col=0 "
+         "ld=0"},
+        /* made within a concat's place: %3 behind %4 */
+        {"512 col=4 ld=12", other, mine, both, "", ""},
+        {"512 col=4 ld=12", other, " domain=rows block=8 at=fixed+1792", both, "", ""}, /* which is copied */
+        {"512 col=5 ld=12", other, mine, both, "",
+         "12:3: error: %3 embed in func 'train': expected the place of a part of a concat that reads it, "
+         "found "
+         "fixed+512 col=5 ld=12"},
+        {"512 col=4 ld=8", other, mine, both, "",
+         "12:3: error: %3 embed in func 'train': expected the place of a part of a concat that reads it, "
+         "found "
+         "fixed+512 col=4 ld=8"},
+        {"512 col=4 ld=12", other, " domain=rows block=8 at=fixed+1216", both, "",
+         "13:3: error: %4 embed in func 'train': expected a place of its own, found it within that of %5, "
+         "while "
+         "both live in phase 0"},
+        {"512 col=4 ld=12", "onehot %1 : f32[9]", " domain=rows block=8 at=fixed+512 ld=17",
+         "concat %4, %3 {axis=0} : f32[17]", "",
+         "12:3: error: %3 embed in func 'train': expected the place of a part of a concat that reads it, "
+         "found "
+         "fixed+512 col=4 ld=12"},
+        {"512 col=9 ld=17", "onehot %1 : f32[9]", " domain=rows block=8 at=fixed+512 ld=17",
+         "concat %4, %3 {axis=0} : f32[17]", "",
+         "13:3: error: %4 onehot in func 'train': expected a place of its own, as it can't be written within "
+         "another's"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
+        Fx fx = fx_new();
+        IrProgram *p = fx_read(&fx, arena_printf(fx.arena, text, uses[i].place, uses[i].view, uses[i].view_at,
+                                                 uses[i].user, uses[i].user_at));
+        const char *error = *uses[i].error ? arena_printf(fx.arena, "test.ir:%s\n", uses[i].error) : "";
+        if ((p == NULL) != (*error != 0) || strncmp(fx_messages(&fx), error, strlen(error)) != 0)
+            fail_msg("use %zu: expected: %s\n   found: %s", i, error, fx_messages(&fx));
+        fx_free(&fx);
+    }
+}
+
 /* Random pointers swapped within a function: an error or a sound program, never a crash. */
 static void test_shuffled(void **state) {
     (void)state;
@@ -375,7 +463,8 @@ static void test_shuffled(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sound),  cmocka_unit_test(test_damage), cmocka_unit_test(test_place),
-        cmocka_unit_test(test_record), cmocka_unit_test(test_packs),  cmocka_unit_test(test_shuffled),
+        cmocka_unit_test(test_record), cmocka_unit_test(test_packs),  cmocka_unit_test(test_parts_of_places),
+        cmocka_unit_test(test_shuffled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
