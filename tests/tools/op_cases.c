@@ -330,7 +330,8 @@ static IrNode *reduced_case(Case *c, IrOp op, int variant) {
     default: return NULL;
     }
     IrNode *v = binary(c, OP_SUB, unary(c, OP_TANH, x), y);
-    return with(c, op, binary(c, OP_MUL, v, y), 2, (IrAttr[]){ir_ai("axis", axis), ir_ab("keep", false)});
+    v = binary(c, OP_MUL, binary(c, OP_MUL, v, y), constant(c, 0.1)); /* small enough that training goes on */
+    return with(c, op, v, 2, (IrAttr[]){ir_ai("axis", axis), ir_ab("keep", false)});
 }
 
 /* The same along the list. */
