@@ -65,7 +65,11 @@ static const Option options[] = {
      AT(stop_after), 0},
     {"--load", "DIR", "the checkpoint to use", TEXT, E | P, AT(load), 0},
     {"--log", "FILE.jsonl", "write a line of JSON every --log-every steps", TEXT, T, AT(log), 0},
+    {"--tensorboard", "DIR", "write the same numbers as event files for TensorBoard", TEXT, T,
+     AT(tensorboard), 0},
     {"--log-every", "STEPS", "default 100", NUMBER, T, AT(log_every), 1},
+    {"--log-norms", "on|off", "norms of gradients and weights, for which a logged step is run twice (default on)",
+     WORD, T, AT(log_norms), 0},
     {"--on-bad-row", "fail|skip", "what to do with a row that cannot be read (default fail)", WORD,
      T | E | P | C, AT(on_bad_row), 0},
     {"--bad-rows", "FILE", "where skipped rows are written, as they are", TEXT, T | E | P | C, AT(bad_rows),
@@ -82,7 +86,6 @@ static const Option options[] = {
     {"-o", "FILE", "write here instead of stdout, whole or not at all", TEXT, P, AT(out), 0},
     {"--header", NULL, "first a line with the predictions' names", FLAG, P, AT(header), 0},
     {"--format", "csv|jsonl", "of the output (default csv)", WORD, P, AT(format), 0},
-    {"--tensorboard", NULL, NULL, LATER, T, 0, 0},
     {"--profile", NULL, NULL, LATER, T, 0, 0},
     {"--eval-every", NULL, NULL, LATER, T, 0, 0},
     {"--early-stop", NULL, NULL, LATER, T, 0, 0},
@@ -116,6 +119,7 @@ static void print_examples(FILE *f, RtCommand c, const char *p) {
     case RT_CMD_TRAIN:
         fprintf(f, "  %s train --data train.csv --eval-data eval.csv --save ckpt\n", p);
         fprintf(f, "  %s train --data logs/ --epochs 3 --cache memory --log train.jsonl\n", p);
+        fprintf(f, "  %s train --data logs/ --tensorboard runs/one --log-every 50\n", p);
         fprintf(f, "  %s train --data logs/ --eval-fraction 0.1 --on-bad-row skip --bad-rows bad.csv\n", p);
         fprintf(f, "  zstdcat day1.zst | %s train --data - --json\n", p);
         fprintf(f, "  %s train --data logs/ --save ckpt --save-every 1000 --resume --stop-after 3h\n", p);
@@ -310,7 +314,8 @@ static int consistent(const RtArgs *a) {
         return wrong("add --on-bad-row skip", "--bad-rows is for skipped rows");
     if (a->max_bad_rows >= 0 && !a->on_bad_row)
         return wrong("add --on-bad-row skip", "--max-bad-rows is for skipped rows");
-    if (a->log_every >= 0 && !a->log) return wrong(NULL, "--log-every needs --log");
+    if ((a->log_every >= 0 || a->log_norms) && !a->log && !a->tensorboard)
+        return wrong(NULL, "%s needs --log or --tensorboard", a->log_norms ? "--log-norms" : "--log-every");
     if (!a->save && a->command == RT_CMD_TRAIN) {
         const char *needs = a->resume ? "--resume" : a->save_every >= 0 ? "--save-every" : NULL;
         if (!needs) needs = a->keep >= 0 ? "--keep" : a->stop_after >= 0 ? "--stop-after" : NULL;

@@ -22,11 +22,12 @@ typedef struct {
     bool no_shuffle, json, header, calibration;
     double eval_fraction, keep_negatives; /* 0: not given */
     int64_t validate_first;               /* -1: not given */
-    const char *save, *load, *init_from, *log, *bad_rows, *out;
+    const char *save, *load, *init_from, *log, *tensorboard, *bad_rows, *out;
     int64_t save_every, keep;        /* -1: not given */
     unsigned resume;                 /* RT_RESUME… or'ed */
     double stop_after;               /* seconds; -1: not given */
     int64_t log_every, max_bad_rows; /* -1: not given */
+    int log_norms;                   /* 0 on, 1 off */
     int on_bad_row;                  /* 0 fail, 1 skip */
     int progress;                    /* RtProgressMode */
     int cache;                       /* 0 none, 1 memory */

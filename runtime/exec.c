@@ -1,6 +1,7 @@
 #include "runtime/exec.h"
 #include <errno.h>
 #include "runtime/message.h"
+#include "runtime/norms.h"
 #include "runtime/optimizer.h"
 #include <math.h>
 #include <stdio.h>
@@ -155,8 +156,9 @@ bool rt_exec_run(RtExec *x, int function, RtStepFn fn) {
         x->step.step++;
         optimizer_scalars(x);
         rt_tables_before_step(x->tables, x->step.step, x->step.tables);
+        if (x->norms) rt_norms_rehearse(x->norms, x, fn);
     }
-    rt_pool_run(x->pool, run, &(Run){x, fn});
+    if (!x->step.stop) rt_pool_run(x->pool, run, &(Run){x, fn});
     x->run_seconds += now() - start;
     if (x->step.stop) return false;
     if (function == RT_TRAIN) rt_tables_after_step(x->tables, x->step.step);

@@ -177,10 +177,12 @@ uint64_t rt_tables_bytes(const RtTables *t) {
             sum += s->w->size * sizeof(float) * (1 + s->w->n_slots);
             continue;
         }
-        uint64_t met = s->met;
+        pthread_mutex_lock((pthread_mutex_t *)&s->lock); /* readers may be giving rows out */
+        uint64_t met = s->met, index = s->index.size;
+        pthread_mutex_unlock((pthread_mutex_t *)&s->lock);
         if (s->direct)
             for (uint64_t r = 0; r < s->rows; r++) met += s->state[r] != 0;
-        sum += met * row + (s->direct ? 0 : met * sizeof *s->ids) + s->index.size * sizeof *s->index.entry;
+        sum += met * row + (s->direct ? 0 : met * sizeof *s->ids) + index * sizeof *s->index.entry;
     }
     return sum;
 }

@@ -67,6 +67,7 @@ static int end_epoch(RtTrain *t) {
 
 static int step(RtTrain *t, const RtBatch *b) {
     rt_exec_batch(t->x, b);
+    rt_train_before_step(t);
     if (!rt_exec_run(t->x, RT_TRAIN, t->m->program->train))
         return rt_report_nan(t->x, RT_TRAIN, t->reader, b);
     if (!rt_train_evaluates(t)) rt_collect(t->x, RT_TRAIN, t->metrics);
@@ -176,8 +177,7 @@ static int open_all(RtTrain *t) {
         return rt_fail(RT_EXIT_FAILED, "%s", err);
     rt_progress_init(&t->progress, a->progress);
     if ((code = rt_train_start(t)) != RT_EXIT_OK) return code;
-    if (a->log && !(t->log = rt_log_open(a->log, t->run.steps, err, sizeof err)))
-        return rt_fail(RT_EXIT_FAILED, "%s", err);
+    if (!rt_train_open_logs(t, err, sizeof err)) return rt_fail(RT_EXIT_FAILED, "%s", err);
     if (!(t->x = rt_exec_new(t->m, t->tables, rt_args_threads(a), err, sizeof err)))
         return rt_fail(RT_EXIT_FAILED, "%s", err);
     t->x->step.step = t->run.steps;
@@ -208,7 +208,7 @@ int rt_train(const RtModel *m, const RtArgs *a) {
     int code = check_usage(m, a, t.epochs);
     if (code == RT_EXIT_OK) code = run(&t);
     if (t.reader) rt_reader_close(t.reader);
-    if (!rt_log_close(t.log, err, sizeof err) && code == RT_EXIT_OK)
+    if (!rt_train_close_logs(&t, err, sizeof err) && code == RT_EXIT_OK)
         code = rt_fail(RT_EXIT_FAILED, "%s", err);
     rt_saver_close(t.saver);
     rt_stop_unwatch();

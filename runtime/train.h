@@ -1,9 +1,11 @@
-/* A training while it runs, shared by train.c (the loop), train_report.c (what it says), train_resume.c (what
- * is saved of it, and going on). */
+/* A training while it runs, shared by train.c (the loop), train_report.c (what it says), train_log.c (--log,
+ * --tensorboard), train_resume.c (what is saved of it, and going on). */
 #ifndef CTRC_RUNTIME_TRAIN_H
 #define CTRC_RUNTIME_TRAIN_H
 #include "runtime/checkpoint.h"
+#include "runtime/events.h"
 #include "runtime/log.h"
+#include "runtime/norms.h"
 #include "runtime/program.h"
 #include "runtime/progress.h"
 
@@ -21,6 +23,9 @@ typedef struct {
     RtReader *reader; /* NULL if there is nothing to train */
     RtMetrics *metrics;
     RtLog *log;
+    RtEvents *events; /* --tensorboard */
+    RtNorms *norms;   /* NULL if none are wanted */
+    double logged_read, logged_compute; /* seconds in all when the last line was written */
     RtSaver *saver; /* NULL without --save */
     RtProgress progress;
     int64_t epochs, steps, log_every; /* steps -1: no limit */
@@ -49,12 +54,23 @@ static inline bool rt_train_evaluates(const RtTrain *t) {
 
 /* ---- train_report.c ---- */
 double rt_train_seconds(const RtTrainPart *p);
+double rt_train_mean_loss(const RtTrainPart *p); /* NaN without rows */
+json_t *rt_train_memory(const RtTrain *t);       /* bytes: {"weights","step","cache"} */
 void rt_train_name_epoch(RtTrain *t); /* on the progress line */
 void rt_train_begin_epoch(RtTrain *t);
 void rt_train_count(RtTrain *t); /* after a step */
 /* The entry of the epoch, with an evaluation. RT_EXIT_AGAIN: stopped in it; then nothing has changed. */
 int rt_train_end_epoch(RtTrain *t);
 int rt_train_print(RtTrain *t);
+
+/* ---- train_log.c ---- */
+/* --log and --tensorboard, behind what they hold of steps up to t->run.steps. False: err says why. */
+bool rt_train_open_logs(RtTrain *t, char *err, size_t err_bytes);
+bool rt_train_close_logs(RtTrain *t, char *err, size_t err_bytes);
+/* Before a step: what it has to measure, if it will be logged. After it: the line, if it is due. */
+void rt_train_before_step(RtTrain *t);
+void rt_train_log_step(RtTrain *t);
+void rt_train_log_epoch(RtTrain *t, const json_t *epoch, const json_t *metrics);
 
 /* ---- train_resume.c ---- */
 /* Tables and position: of the checkpoint to go on from, or of a beginning. Needs t->saver. */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include "runtime/train.h"
 
-static double mean_loss(const RtTrainPart *p) { return p->rows ? p->loss / (double)p->rows : NAN; }
+double rt_train_mean_loss(const RtTrainPart *p) { return p->rows ? p->loss / (double)p->rows : NAN; }
 double rt_train_seconds(const RtTrainPart *p) { return rt_now() - p->start - p->evaluated; }
 
 void rt_train_name_epoch(RtTrain *t) {
@@ -31,20 +31,6 @@ static void add(RtTrainPart *p, const RtExec *x) {
     p->loss += (double)x->loss * x->step.rows;
 }
 
-static void log_step(RtTrain *t) {
-    if (!t->log || t->run.steps % (uint64_t)t->log_every) return;
-    json_t *o = json_object();
-    double s = rt_train_seconds(&t->logged);
-    json_object_set_new(o, "step", json_integer((json_int_t)t->run.steps));
-    json_object_set_new(o, "epoch", json_integer((json_int_t)t->epoch_number + 1));
-    json_object_set_new(o, "rows", json_integer((json_int_t)t->run.rows));
-    json_object_set_new(o, "loss", rt_real(mean_loss(&t->logged)));
-    json_object_set_new(o, "samples_per_s", rt_real((double)t->logged.rows / s));
-    json_object_set_new(o, "seconds", json_real(rt_now() - t->run.start));
-    rt_log_write(t->log, o);
-    t->logged = (RtTrainPart){.start = rt_now()};
-}
-
 static void show_progress(RtTrain *t) {
     if (!t->progress.on) return;
     double share = rt_reader_progress(t->reader),
@@ -53,7 +39,7 @@ static void show_progress(RtTrain *t) {
         double part = (double)t->epoch.steps / (double)((uint64_t)t->steps - (t->run.steps - t->epoch.steps));
         if (share < 0 || part * (1 + more) > share) share = part, more = 0;
     }
-    rt_progress_show(&t->progress, rt_now(), t->epoch.rows, mean_loss(&t->epoch), share, more);
+    rt_progress_show(&t->progress, rt_now(), t->epoch.rows, rt_train_mean_loss(&t->epoch), share, more);
 }
 
 void rt_train_count(RtTrain *t) {
@@ -61,7 +47,7 @@ void rt_train_count(RtTrain *t) {
     add(&t->epoch, t->x);
     add(&t->logged, t->x);
     t->in_epoch = true;
-    log_step(t);
+    rt_train_log_step(t);
     show_progress(t);
 }
 
@@ -79,20 +65,11 @@ static int evaluate(RtTrain *t, json_t *entry) {
     return code;
 }
 
-static void log_epoch(RtTrain *t, const json_t *entry) {
-    if (!t->log) return;
-    json_t *o = json_object();
-    json_object_set_new(o, "step", json_integer((json_int_t)t->run.steps));
-    json_object_set_new(o, "epoch_end", json_integer((json_int_t)t->epoch_number + 1));
-    json_object_update(o, (json_t *)entry);
-    rt_log_write(t->log, o);
-}
-
 int rt_train_end_epoch(RtTrain *t) {
     json_t *entry = json_object();
     double s = rt_train_seconds(&t->epoch);
     json_object_set_new(entry, "rows", json_integer((json_int_t)t->epoch.rows));
-    json_object_set_new(entry, "loss", rt_real(mean_loss(&t->epoch)));
+    json_object_set_new(entry, "loss", rt_real(rt_train_mean_loss(&t->epoch)));
     json_object_set_new(entry, "seconds", json_real(s));
     json_object_set_new(entry, "samples_per_s", rt_real((double)t->epoch.rows / s));
     json_t *last = json_object();
@@ -109,13 +86,13 @@ int rt_train_end_epoch(RtTrain *t) {
     json_decref(t->last);
     t->last = last;
     rt_report_metrics(t->m, t->metrics, t->last, true);
+    rt_train_log_epoch(t, entry, t->last);
     json_object_update(entry, t->last);
     json_array_append_new(t->entries, entry);
-    log_epoch(t, entry);
     rt_progress_clear();
     if (!t->a->json && t->epochs != 1) {
         printf("epoch %llu: %llu rows in %.1f s, loss %.6f", (unsigned long long)t->epoch_number + 1,
-               (unsigned long long)t->epoch.rows, s, mean_loss(&t->epoch));
+               (unsigned long long)t->epoch.rows, s, rt_train_mean_loss(&t->epoch));
         rt_print_metrics(t->m, t->last, false, stdout);
         printf("\n");
         fflush(stdout);
@@ -126,7 +103,7 @@ int rt_train_end_epoch(RtTrain *t) {
 
 /* ---- results ---- */
 
-static json_t *memory(const RtTrain *t) { /* bytes */
+json_t *rt_train_memory(const RtTrain *t) {
     json_int_t cache = t->reader ? (json_int_t)rt_reader_cache_bytes(t->reader) : 0;
     return json_pack("{s:I,s:I,s:I}", "weights", (json_int_t)rt_tables_bytes(t->tables), "step",
                      (json_int_t)rt_exec_bytes(t->x), "cache", cache);
@@ -165,7 +142,7 @@ int rt_train_print(RtTrain *t) {
     if (t->a->keep_negatives > 0 && t->reader)
         json_object_set_new(o, "negatives_left_out",
                             json_integer((json_int_t)rt_reader_negatives_left(t->reader)));
-    json_object_set_new(o, "memory", memory(t));
+    json_object_set_new(o, "memory", rt_train_memory(t));
     json_object_set_new(o, "epochs", json_incref(t->entries));
     if (t->a->json) return rt_print_json(o);
     printf("%s: %llu rows, %llu steps in %.1f s", t->m->name, (unsigned long long)t->run.rows,
