@@ -13,6 +13,22 @@ typedef struct {
     int n;
 } RtWords;
 
+/* --eval-every: after each n steps, or as soon as n more rows are used; n 0: not given. */
+typedef struct {
+    int64_t n;
+    bool rows;
+} RtEvery;
+/* --lr-plateau: after n evaluations that are no better, rates times factor; n 0: not given. */
+typedef struct {
+    double factor;
+    int64_t n;
+} RtPlateau;
+
+/* --profile-steps: from step `first` to step `last`; last 0: not given. */
+typedef struct {
+    int64_t first, last;
+} RtRange;
+
 typedef struct {
     RtCommand command;
     const char *program; /* base name, for messages */
@@ -22,8 +38,13 @@ typedef struct {
     bool no_shuffle, json, header, calibration;
     double eval_fraction, keep_negatives; /* 0: not given */
     int64_t validate_first;               /* -1: not given */
-    const char *save, *load, *init_from, *log, *tensorboard, *bad_rows, *out;
+    const char *save, *load, *init_from, *log, *tensorboard, *profile, *bad_rows, *out;
     int64_t save_every, keep;        /* -1: not given */
+    RtRange profile_steps;
+    RtEvery eval_every;
+    int64_t early_stop;              /* evaluations; -1: not given */
+    const char *early_stop_metric;   /* NULL: not given */
+    RtPlateau lr_plateau;
     unsigned resume;                 /* RT_RESUME… or'ed */
     double stop_after;               /* seconds; -1: not given */
     int64_t log_every, max_bad_rows; /* -1: not given */

@@ -1,6 +1,7 @@
 /* The assembly thread: takes parsed rows in the order of the files, permutes each run, and makes batches.
  * A batch is handed on only when a further row is known, or the epoch's end: so the last one can say that it
  * is. */
+#include "runtime/profile.h"
 #include "runtime/reader_internal.h"
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +53,9 @@ static void hand_on(RtReader *r, RtBatch *b) {
 static bool emit(Assembly *a, bool last) {
     RtBatch *b = free_batch(a->r);
     if (!b) return false;
+    uint64_t begun = rt_span();
     rt_batch_fill(a->r->assembler, b, a->batch, a->n_batch);
+    rt_span_end(begun, "assemble a batch");
     b->epoch = a->epoch;
     b->last_of_epoch = last;
     RtBatchOwn *o = b->own;
@@ -241,6 +244,7 @@ static bool repeat_epoch(Assembly *a) {
 
 void *rt_reader_assemble(void *reader) {
     RtReader *r = reader;
+    rt_profile_thread("reader: assemble");
     Assembly a = {.r = r,
                   .run_rows = r->o.shuffle,
                   .epoch = r->o.first_epoch,

@@ -118,7 +118,7 @@ static void dense_initialise(RtTables *t, int i) {
 
 RtTables *rt_tables_new(const RtModel *m, uint64_t seed, char *err, size_t err_bytes) {
     RtTables *t = take(1, sizeof *t);
-    *t = (RtTables){.m = m, .seed = seed, .keep_negatives = 1};
+    *t = (RtTables){.m = m, .seed = seed, .keep_negatives = 1, .lr_scale = 1};
     t->store = take(m->n_weights, sizeof *t->store);
     t->updates = take(m->n_weights, sizeof *t->updates);
     t->weights = take(m->n_weights, sizeof *t->weights);
@@ -190,6 +190,7 @@ uint64_t rt_tables_bytes(const RtTables *t) {
 uint64_t *rt_tables_updates(RtTables *t) { return t->updates; }
 uint64_t rt_tables_seed(const RtTables *t) { return t->seed; }
 double *rt_tables_keep_negatives(RtTables *t) { return &t->keep_negatives; }
+double *rt_tables_lr_scale(RtTables *t) { return &t->lr_scale; }
 bool rt_tables_is_large(const RtTables *t, int weight) { return t->store[weight].rows > RT_DIRECT_ROWS; }
 uint64_t rt_tables_rows(const RtTables *t, int weight) { return t->store[weight].rows; }
 uint64_t rt_tables_width(const RtTables *t, int weight) { return t->store[weight].width; }

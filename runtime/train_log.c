@@ -42,7 +42,7 @@ static void add_rates(const RtTrain *t, json_t *o) {
         for (int w = 0; w < m->n_weights && !used; w++) used = m->weights[w].optimizer == i;
         if (!used) continue;
         char key[64];
-        double lr = rt_sched_rate(&m->opts[i].lr, (double)t->run.steps);
+        double lr = rt_sched_rate(&m->opts[i].lr, (double)t->run.steps) * *rt_tables_lr_scale(t->tables);
         snprintf(key, sizeof key, "%s", m->opts[i].kind_name);
         for (int k = 1; json_object_get(all, key); k++)
             snprintf(key, sizeof key, "%s_%d", m->opts[i].kind_name, k);
@@ -142,4 +142,9 @@ static void write_line(RtTrain *t, const char *key, json_int_t n, const json_t *
 void rt_train_log_epoch(RtTrain *t, const json_t *epoch, const json_t *metrics) {
     if (t->log) write_line(t, "epoch_end", (json_int_t)t->epoch_number + 1, epoch, metrics);
     if (t->events) write_events(t, epoch, metrics);
+}
+
+void rt_train_log_evaluation(RtTrain *t) {
+    if (t->log) write_line(t, "evaluation", (json_int_t)t->judge.evaluations + 1, NULL, t->evaluation);
+    if (t->events) write_events(t, NULL, t->evaluation);
 }

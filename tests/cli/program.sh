@@ -66,7 +66,7 @@ usage "--data and --eval-data cannot both be stdin" train --data - --eval-data -
 usage "--data -: stdin can be read once only
 hint: add --epochs 1 or --cache memory" train --data - --epochs 2
 usage "'export' is not in this version" export --load x
-usage "--eval-every is not in this version" train --data train.csv --eval-every 5
+usage "--eval-every needs --eval-data or --eval-fraction" train --data train.csv --eval-every 5
 
 # ---- info ----
 expect 0 ./clicks info; quiet
