@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "backend/backend.h"
+#include "backend/plan_facts.h"
 #include "runtime/abi.def"
 
 typedef struct {
@@ -332,6 +333,7 @@ static json_t *node_of(Describe *d, const IrNode *n) {
     json_t *o = json_object();
     set_int(o, "id", n->id);
     set(o, "op", json_string(ir_ops[n->op].text));
+    if (n->op == OP_FUSED) set(o, "ops", json_string(plan_op(d->p, n)));
     set(o, "name", text(d, n->name, n->span));
     if (n->span.line && n->span.file < g->n_files)
         set(o, "at",

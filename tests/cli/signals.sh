@@ -88,7 +88,7 @@ rm -rf ckpt; expect 0 ./clicks train --data train.csv --save ckpt --steps 30; cp
 going on from ckpt, after step 30
 warning: cannot write ckpt.tmp/weights.safetensors: file too large; training goes on, the checkpoint of step 30 stays
 warning: cannot write ckpt.tmp/weights.safetensors: file too large; training goes on, the checkpoint of step 30 stays
-warning: training went on in epoch 1: its metrics are of the 3040 rows since"; exit $bad) || bad=1
+warning: training went on in epoch 1: its auc is of the 3040 rows since"; exit $bad) || bad=1
 same before/state.json ckpt/state.json; same before/weights.safetensors ckpt/weights.safetensors; absent ckpt.tmp ckpt.lock
 rm -rf none
 (ulimit -f 4; expect 1 ./clicks train --data train.csv --save none --save-every 100
