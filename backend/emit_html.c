@@ -20,7 +20,7 @@ typedef struct {
     const char *text;
     size_t size;
     const char **funcs;
-    PlanWork *work; /* of each function */
+    IrWork *work; /* of each function */
     int n_funcs;
 } State;
 struct BackendPage {
@@ -49,10 +49,10 @@ void backend_page_keep(void *context, IrProgram *p, const PassInfo *pass) {
     free(text);
     s.name = pass ? arena_strdup(page->a, p->applied[p->n_applied - 1]) : NULL;
     s.funcs = ARENA_ARRAY(page->a, const char *, p->n_funcs + 1);
-    s.work = ARENA_ARRAY(page->a, PlanWork, p->n_funcs + 1);
+    s.work = ARENA_ARRAY(page->a, IrWork, p->n_funcs + 1);
     for (int i = 0; i < p->n_funcs; i++) {
         s.funcs[i] = p->funcs[i]->name;
-        s.work[i] = plan_func_work(p, p->funcs[i]);
+        s.work[i] = ir_func_work(p, p->funcs[i]);
     }
     ARENA_PUSH(page->a, page->states, page->n, page->cap, s);
 }
@@ -115,13 +115,13 @@ static json_t *kernels(const IrProgram *p, const PassTarget *t, const PlanRates 
     json_t *list = json_array();
     for (int i = 0; i < b->n; i++) {
         const IrNode *n = b->nodes[i];
-        if (!plan_runs(n)) continue;
-        PlanWork w = plan_work(p, n);
+        if (!ir_runs(n)) continue;
+        IrCost c = ir_step_cost(p, n);
         const char *made = plan_kernel(t, n), *why = plan_why(p->arena, t, n);
         if (*why) json_object_set_new(reasons, made, json_string(why));
         json_array_append_new(list, json_pack("[i, i, s, s, f, f, f, o, o, o]", n->id, n->plan.phase,
                                               arena_printf(p->arena, "%s/%d", plan_domain(n), n->plan.block),
-                                              made, w.flops, w.bytes, 1e6 * plan_seconds(rates, t, n, w),
+                                              made, c.flops, c.bytes, 1e6 * plan_seconds(rates, t, n, c),
                                               string(plan_op(p, n)), string(plan_size(p, n)),
                                               string(plan_place(p, n))));
     }
