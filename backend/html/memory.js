@@ -55,7 +55,7 @@ class MemoryView {
     for (const b of this.map.querySelectorAll('.block.on')) b.classList.remove('on');
     if (block) block.classList.add('on');
     const b = block && this.arena.buffers[+block.dataset.i];
-    this.page.hoverBuffer(b ? { line: this.lineOf(block), first: b[1], last: b[2], offset: b[3], bytes: b[4] } : null);
+    this.page.hoverBuffer(b ? { line: this.lineOf(block), first: b[1], last: b[2], offset: b[3], bytes: b[4], perBlock: b[5] } : null);
   }
 
   /* Layers in the order in which they are met, the eight largest with a colour of their own. */
@@ -84,6 +84,7 @@ class MemoryView {
     const y = offset => box.top + offset / Math.max(1, this.arena.size) * (box.bottom - box.top);
     const root = svg('svg', { width, height, viewBox: `0 0 ${width} ${height}`, role: 'img',
                               'aria-label': `memory of func ${this.func.name}` });
+    if (this.func.blocks) this.drawLoop(root, box, x);
     this.drawAxes(root, box, x, y, phases);
     const colour = this.colours(), used = new Map();
     this.arena.buffers.forEach((b, i) => {
@@ -112,6 +113,17 @@ class MemoryView {
         root.append(svg('text', { class: 'axis', x: (x(p) + x(p + 1)) / 2, y: 14, 'text-anchor': 'middle' }, p));
     }
     root.append(svg('text', { class: 'axis', x: box.left - 8, y: 14, 'text-anchor': 'end' }, 'phase'));
+  }
+
+  /* Phases that a step runs for one block of rows after the other. */
+  drawLoop(root, box, x) {
+    const [first, last] = this.func.loop, width = x(last + 1) - x(first);
+    root.append(svg('rect', { class: 'loop', x: x(first), y: box.top, width, height: box.bottom - box.top }));
+    const told = `run ${this.func.blocks} times, a block of rows each`, room = Math.floor(width / 6);
+    const text = svg('text', { class: 'axis', x: x(first) + width / 2, y: box.bottom + 11, 'text-anchor': 'middle' },
+                     told.length <= room ? told : `× ${this.func.blocks}`);
+    text.append(svg('title', {}, told));
+    root.append(text);
   }
 
   drawBlock(root, b, i, colour, x, y) {
