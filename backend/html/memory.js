@@ -118,12 +118,11 @@ class MemoryView {
   /* Phases that a step runs for one block of rows after the other. */
   drawLoop(root, box, x) {
     const [first, last] = this.func.loop, width = x(last + 1) - x(first);
-    root.append(svg('rect', { class: 'loop', x: x(first), y: box.top, width, height: box.bottom - box.top }));
+    const band = svg('rect', { class: 'loop', x: x(first), y: box.top, width, height: box.bottom - box.top });
     const told = `run ${this.func.blocks} times, a block of rows each`, room = Math.floor(width / 6);
-    const text = svg('text', { class: 'axis', x: x(first) + width / 2, y: box.bottom + 11, 'text-anchor': 'middle' },
-                     told.length <= room ? told : `× ${this.func.blocks}`);
-    text.append(svg('title', {}, told));
-    root.append(text);
+    band.append(svg('title', {}, told));
+    root.append(band, svg('text', { class: 'axis', x: x(first) + width / 2, y: box.bottom + 11, 'text-anchor': 'middle' },
+                          told.length <= room ? told : `× ${this.func.blocks}`));
   }
 
   drawBlock(root, b, i, colour, x, y) {
