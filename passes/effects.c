@@ -77,13 +77,32 @@ static const char *take_words(IrProgram *p, const char *pass, const PassMeasure 
     return words;
 }
 
+static const char unchanged[] = " as before";
+
+static bool ends_in(const char *s, const char *end) {
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && !strcmp(s + n - m, end);
+}
+
+bool pass_changed_model(const IrProgram *p, const char *applied) {
+    size_t n = strcspn(applied, "(");
+    bool changes = false;
+    for (int i = 0; i < pass_count; i++)
+        changes |= pass_table[i].kind == PASS_CHANGES && strlen(pass_table[i].name) == n &&
+                   !strncmp(pass_table[i].name, applied, n);
+    for (int i = 0; i < p->n_effects; i++)
+        if (!strncmp(p->effects[i], applied, n) && p->effects[i][n] == ':' && ends_in(p->effects[i], unchanged))
+            changes = false;
+    return changes;
+}
+
 const char *pass_note_effect(IrProgram *p, const char *pass, PassMeasure was) {
     PassMeasure is = pass_measure(p);
     const char *words = take_words(p, pass, &was);
     if (!was.func || !is.func) return "";
     const char *work = work_text(p->arena, &was, &is), *plan = plan_text(p->arena, &was, &is);
     bool same = !*words && !*plan && !strstr(work, " to ");
-    const char *text = arena_printf(p->arena, "%s%s%s%s", words, work, plan, same ? " as before" : "");
+    const char *text = arena_printf(p->arena, "%s%s%s%s", words, work, plan, same ? unchanged : "");
     pass_effect(p, pass, "%s", text);
     return text;
 }
