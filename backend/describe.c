@@ -487,7 +487,8 @@ static void head(Describe *d, json_t *o) {
     }
     for (int i = 0; i < p->n_applied; i++) {
         json_array_append_new(passes, text(d, p->applied[i], (Span){0}));
-        if (pass_changed_model(p, p->applied[i])) json_array_append_new(changes, text(d, p->applied[i], (Span){0}));
+        if (pass_changed_model(p, p->applied[i]))
+            json_array_append_new(changes, text(d, p->applied[i], (Span){0}));
     }
     set(o, "params", params);
     set(o, "passes", passes);

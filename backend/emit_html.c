@@ -136,8 +136,9 @@ static json_t *kernels(const IrProgram *p, const PassTarget *t, const PlanRates 
     return list;
 }
 
-/* Phases in which a value's place is its own. mark: the last phase that reads it. In a loop over blocks of rows,
- * what comes from before it lasts through all blocks, and what is read behind it grows from the first on. */
+/* Phases in which a value's place is its own. mark: the last phase that reads it. In a loop over blocks of
+ * rows, what comes from before it lasts through all blocks, and what is read behind it grows from the first
+ * on. */
 static void lifetime(const IrFunc *f, const IrNode *n, int *first, int *last) {
     *first = n->plan.phase, *last = n->mark;
     if (!f->blocks) return;
@@ -153,8 +154,8 @@ static int64_t fixed_bytes(const IrProgram *p, const IrFunc *f, const IrNode *n)
     return (4 * ir_type_size(n->type) * rows + 63) / 64 * 64;
 }
 
-/* One arena: of a list axis or a table (index), or the fixed one (-1). size and buffers are in bytes, or bytes a
- * position or unique row. */
+/* One arena: of a list axis or a table (index), or the fixed one (-1). size and buffers are in bytes, or
+ * bytes a position or unique row. */
 static json_t *arena(const IrProgram *p, const IrFunc *f, IrRegionKind region, int index, const char *name,
                      int64_t size) {
     json_t *buffers = json_array();
@@ -193,9 +194,9 @@ static json_t *funcs(const IrProgram *p, const PassTarget *t, const PlanRates *r
     json_t *list = json_array();
     for (int i = 0; i < p->n_funcs; i++) {
         const IrFunc *f = p->funcs[i];
-        json_t *j = json_pack("{s:o, s:I, s:o, s:o}", "name", string(f->name), "lower",
-                              (json_int_t)f->lower_bytes, "kernels", kernels(p, t, rates, &f->body, reasons),
-                              "arenas", arenas(p, f));
+        json_t *j =
+            json_pack("{s:o, s:I, s:o, s:o}", "name", string(f->name), "lower", (json_int_t)f->lower_bytes,
+                      "kernels", kernels(p, t, rates, &f->body, reasons), "arenas", arenas(p, f));
         if (f->blocks) {
             json_object_set_new(j, "blocks", json_integer(f->blocks));
             json_object_set_new(j, "loop", json_pack("[i, i]", f->loop_first, f->loop_last));

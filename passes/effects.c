@@ -3,9 +3,9 @@
  *   split-concat: 1 product split; func model, 12 to 15 ops, 590.8 to 299.9 MFLOP, 60 to 38.5 MB
  *   plan-memory: func train, 208 ops, 3338 MFLOP, 86.7 MB, fixed 14.2 KiB (at least 14 live at once)
  *
- * A pass says in words what only it knows (pass_effect); what the work was before and is behind it is measured
- * here, for all passes alike, as ir_step_cost estimates a step of a whole batch. Of func model, and from
- * differentiate on of func train, which has the gradients and updates too. */
+ * A pass says in words what only it knows (pass_effect); what the work was before and is behind it is
+ * measured here, for all passes alike, as ir_step_cost estimates a step of a whole batch. Of func model, and
+ * from differentiate on of func train, which has the gradients and updates too. */
 #include "passes/rewrite.h"
 #include <stdarg.h>
 #include <string.h>
@@ -91,7 +91,8 @@ bool pass_changed_model(const IrProgram *p, const char *applied) {
         changes |= pass_table[i].kind == PASS_CHANGES && strlen(pass_table[i].name) == n &&
                    !strncmp(pass_table[i].name, applied, n);
     for (int i = 0; i < p->n_effects; i++)
-        if (!strncmp(p->effects[i], applied, n) && p->effects[i][n] == ':' && ends_in(p->effects[i], unchanged))
+        if (!strncmp(p->effects[i], applied, n) && p->effects[i][n] == ':' &&
+            ends_in(p->effects[i], unchanged))
             changes = false;
     return changes;
 }

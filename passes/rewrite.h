@@ -89,7 +89,8 @@ typedef struct {
 PassMeasure pass_measure(const IrProgram *p);
 /* "1 product", "2 products": in the arena. */
 const char *pass_count_text(IrProgram *p, int n, const char *what);
-/* Makes one effect of what the pass noted and of how the work changed since `was`. Returns it without the name. */
+/* Makes one effect of what the pass noted and of how the work changed since `was`. Returns it without the
+ * name. */
 const char *pass_note_effect(IrProgram *p, const char *pass, PassMeasure was);
 
 /* ---- arguments ---- */

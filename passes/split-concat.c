@@ -165,7 +165,6 @@ bool pass_split_concat(IrProgram *p, const PassOptions *o, const char *args) {
     pass_count_uses(&model->body);
     if (!pass_rewrite(p, model, visit, st, NULL)) return false;
     pass_dead_code(p, &model->body);
-    if (st->products)
-        pass_effect(p, "split-concat", "%s split", pass_count_text(p, st->products, "product"));
+    if (st->products) pass_effect(p, "split-concat", "%s split", pass_count_text(p, st->products, "product"));
     return true;
 }

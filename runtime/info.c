@@ -29,7 +29,9 @@ static uint64_t step_bytes(const RtFunction *f) { return f->fixed_bytes + f->scr
 
 /* Bytes that a function takes for each position of a list, or for each row of a table that a step touches. */
 static uint64_t position_bytes(const RtFunction *f, int axis) { return f->axis_elems[axis] * sizeof(float); }
-static uint64_t touched_bytes(const RtFunction *f, int weight) { return f->uniq_elems[weight] * sizeof(float); }
+static uint64_t touched_bytes(const RtFunction *f, int weight) {
+    return f->uniq_elems[weight] * sizeof(float);
+}
 
 static bool changes_model(const RtModel *m, const char *pass) {
     for (int i = 0; i < m->n_changes; i++)
@@ -192,7 +194,8 @@ static void print_data_memory(const RtModel *m) {
     char text[32];
     for (int i = 0; i < m->n_axes; i++)
         if (f->axis_elems[i])
-            row("", "%s for each position of list %s", size_text(position_bytes(f, i), text), m->axes[i].name);
+            row("", "%s for each position of list %s", size_text(position_bytes(f, i), text),
+                m->axes[i].name);
     uint64_t least = UINT64_MAX, most = 0;
     for (int i = 0; i < m->n_weights; i++) {
         uint64_t bytes = touched_bytes(f, i);
@@ -202,7 +205,8 @@ static void print_data_memory(const RtModel *m) {
     if (most && least == most)
         row("", "%s for each row of a table that a step touches", size_text(most, text));
     else if (most)
-        row("", "%" PRIu64 " B to %s for each row of a table that a step touches", least, size_text(most, text));
+        row("", "%" PRIu64 " B to %s for each row of a table that a step touches", least,
+            size_text(most, text));
 }
 
 static void print_columns(const RtModel *m) {

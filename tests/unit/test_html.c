@@ -232,8 +232,8 @@ static void check_lower(json_t *a, int64_t lower) {
         double live = 0;
         size_t i;
         json_t *x;
-        json_array_foreach(json_object_get(a, "buffers"), i, x) if (number(x, 1) <= phase && phase <= number(x, 2))
-            live += number(x, 4);
+        json_array_foreach(json_object_get(a, "buffers"), i,
+                           x) if (number(x, 1) <= phase && phase <= number(x, 2)) live += number(x, 4);
         most = live > most ? live : most;
     }
     assert_true(most == (double)lower);
@@ -279,7 +279,8 @@ static void test_data(void **state) {
 static void test_blocks(void **state) {
     (void)state;
     static const PassArg eight = {"micro-batch", "n=8"};
-    static const char *const models[] = {CTRC_SOURCE_DIR "/models/deepfm.ctr", CTRC_SOURCE_DIR "/models/mmoe.ctr"};
+    static const char *const models[] = {CTRC_SOURCE_DIR "/models/deepfm.ctr",
+                                         CTRC_SOURCE_DIR "/models/mmoe.ctr"};
     for (int i = 0; i < 2; i++) {
         Html h, whole;
         const char *path = models[i];
@@ -299,7 +300,8 @@ static void test_blocks(void **state) {
             const IrNode *n = node(f, x);
             assert_int_equal(json_is_true(json_array_get(x, 5)), n->plan.per_block);
             if (!n->plan.per_block) continue;
-            assert_true(number(x, 4) == (double)((ir_type_size(n->type) * h.p->batch / 8 * 4 + 63) / 64 * 64));
+            assert_true(number(x, 4) ==
+                        (double)((ir_type_size(n->type) * h.p->batch / 8 * 4 + 63) / 64 * 64));
             assert_true(number(x, 1) >= f->loop_first && number(x, 2) <= f->loop_last);
             in_blocks++;
         }
@@ -346,9 +348,8 @@ static void test_work(void **state) {
 int main(void) {
     unsetenv("XDG_CACHE_HOME"); /* no measuring, and no file in anyone's home */
     unsetenv("HOME");
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_asks_for_nothing),
-                                       cmocka_unit_test(test_no_text_ends_the_data),
-                                       cmocka_unit_test(test_data), cmocka_unit_test(test_work),
-                                       cmocka_unit_test(test_blocks)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_asks_for_nothing), cmocka_unit_test(test_no_text_ends_the_data),
+        cmocka_unit_test(test_data), cmocka_unit_test(test_work), cmocka_unit_test(test_blocks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

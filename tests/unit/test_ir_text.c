@@ -539,12 +539,18 @@ static int in_source_dir(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_everything),       cmocka_unit_test(test_readme),
-        cmocka_unit_test(test_fields),           cmocka_unit_test(test_doubles),
-        cmocka_unit_test(test_by_hand),          cmocka_unit_test(test_files_are_renumbered),
-        cmocka_unit_test(test_print_only),       cmocka_unit_test(test_sample_is_sound),
-        cmocka_unit_test(test_damage),           cmocka_unit_test(test_truncated_anywhere),
-        cmocka_unit_test(test_mutated_anywhere), cmocka_unit_test(test_pieces_anywhere),
+        cmocka_unit_test(test_everything),
+        cmocka_unit_test(test_readme),
+        cmocka_unit_test(test_fields),
+        cmocka_unit_test(test_doubles),
+        cmocka_unit_test(test_by_hand),
+        cmocka_unit_test(test_files_are_renumbered),
+        cmocka_unit_test(test_print_only),
+        cmocka_unit_test(test_sample_is_sound),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_truncated_anywhere),
+        cmocka_unit_test(test_mutated_anywhere),
+        cmocka_unit_test(test_pieces_anywhere),
         cmocka_unit_test(test_depth),
     };
     return cmocka_run_group_tests(tests, in_source_dir, NULL);

@@ -211,24 +211,27 @@ static void test_does_not_apply(void **state) {
 
 static const char *effect_of(World *w, int i) { return i < w->p->n_effects ? w->p->effects[i] : "none"; }
 
-/* Every pass says what it did, in the order in which they run; one that was asked for and changes the model says it
- * to the user as well. */
+/* Every pass says what it did, in the order in which they run; one that was asked for and changes the model
+ * says it to the user as well. */
 static void test_effects(void **state) {
     (void)state;
     static const PassArg asked[] = {{"micro-batch", "n=4"}, {"mixed-precision", "force=true"}};
     static const char *const said_of[] = {
         "simplify: func model, 9 to 8 ops, 0.000376 to 0.000248 MFLOP, 0.000952 to 0.000888 MB",
-        "onehot-to-embedding: 1 one-hot looked up; func model, 8 to 7 ops, 0.000248 to 0.000168 MFLOP, 0.000888 "
+        "onehot-to-embedding: 1 one-hot looked up; func model, 8 to 7 ops, 0.000248 to 0.000168 MFLOP, "
+        "0.000888 "
         "to 0.000548 MB",
         "split-concat: func model, 7 ops, 0.000168 MFLOP, 0.000548 MB as before",
-        "differentiate: func model to train, 7 to 19 ops, 0.000168 to 0.000344 MFLOP, 0.000548 to 0.001304 MB",
+        "differentiate: func model to train, 7 to 19 ops, 0.000168 to 0.000344 MFLOP, 0.000548 to 0.001304 "
+        "MB",
         "simplify: func train, 19 ops, 0.000344 MFLOP, 0.001304 MB as before",
         "lazy-update: 1 weight by rows; func train, 19 to 20 ops, 0.000344 MFLOP, 0.001304 to 0.001312 MB",
         "micro-batch: 4 blocks of up to 2 rows a step; func train, 20 ops, 0.000344 MFLOP, 0.001312 MB",
         "mixed-precision: func train, 20 ops, 0.000344 MFLOP, 0.001312 MB as before",
         "fuse: func train, 20 to 13 ops, 0.000344 MFLOP, 0.001312 to 0.0008 MB",
         "schedule: func train, 13 ops, 0.000344 MFLOP, 0.0008 MB, 5 phases, 10 barriers",
-        "plan-memory: func train, 13 ops, 0.000344 MFLOP, 0.0008 MB, fixed 0.5625 KiB (at least 0.5625 live at "
+        "plan-memory: func train, 13 ops, 0.000344 MFLOP, 0.0008 MB, fixed 0.5625 KiB (at least 0.5625 live "
+        "at "
         "once)",
     };
     World w;
@@ -247,7 +250,8 @@ static void test_effects(void **state) {
     end(&w);
 }
 
-/* An .ir file is past some passes: asking for them, or for leaving them out, does nothing, and that is said. */
+/* An .ir file is past some passes: asking for them, or for leaving them out, does nothing, and that is said.
+ */
 static void test_past(void **state) {
     (void)state;
     static const PassArg on[] = {{"gru-to-sru", NULL}, {"micro-batch", "n=2"}, {"fuse", NULL}},
