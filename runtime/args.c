@@ -21,8 +21,7 @@ typedef enum {
     WORD,
     HOW,
     FILES,
-    NAMES,
-    LATER
+    NAMES
 } Kind; /* SHARE: between 0 and 1; HOW: a flag, or one of the words; NAMES: with commas between them */
 enum {
     T = 1 << RT_CMD_TRAIN,
@@ -182,7 +181,7 @@ static void help(FILE *f, const RtArgs *a, RtCommand c) {
                                                    "[--json]"};
     fprintf(f, "usage: %s %s %s\n%s\n\n", a->program, commands[c].name, usage[c], commands[c].help);
     for (int i = 0; i < N_OPTIONS; i++)
-        if (options[i].kind != LATER && (options[i].commands & 1u << c)) print_option(f, &options[i]);
+        if (options[i].commands & 1u << c) print_option(f, &options[i]);
     print_examples(f, c, a->program);
 }
 
@@ -217,7 +216,7 @@ static int unknown_option(const char *name, RtCommand c) {
                     snprintf(hint, sizeof hint, "it is an option of %s", commands[k].name);
                     return wrong(hint, "%s has no option '%s'", commands[c].name, name);
                 }
-        } else if ((options[i].commands & 1u << c) && options[i].kind != LATER)
+        } else if (options[i].commands & 1u << c)
             near[n++] = options[i].name;
     best = rt_nearest(name, near, n);
     if (best) snprintf(hint, sizeof hint, "did you mean '%s'?", best);
@@ -334,7 +333,6 @@ static bool is_option(const char *s) { return s[0] == '-' && s[1]; }
 /* One option at argv[*i]; leaves *i at the last word that belongs to it. inline_value: from --name=value. */
 static int take(RtArgs *a, const Option *o, const char *inline_value, int argc, char **argv, int *i) {
     void *to = (char *)a + o->at;
-    if (o->kind == LATER) return wrong(NULL, "%s is not in this version", o->name);
     if (o->kind == FLAG) {
         if (inline_value) return wrong(NULL, "%s takes no value", o->name);
         *(bool *)to = true;

@@ -23,16 +23,22 @@ for level in -O2 -O0 --enable=micro-batch'(n=2)'; do
   expect 0 "$ctrc" clicks.ctr "$level" --emit=plan -o plan.txt
   awk '/^func train/ { on = 1; next } /^func/ { on = 0 } on && $1 ~ /^[0-9]+$/ { print }' plan.txt | grep -oE ' clicks\.ctr:[0-9]+ ' | sort -u > lines
   [ "$(wc -l < lines)" -ge 5 ] || fail "lines of the plan: $(cat lines)"
-  while read -r at; do
-    for thread in 0 1; do grep -q "^step $thread	$at [a-z]" counts || fail "$level: step $thread has no kernel of $at"; done
+  while read -r at; do # a batch of one block of rows is one thread's
+    grep -q "^step [01]	$at [a-z]" counts || fail "$level: no kernel of $at"
   done < lines
   ! awk -F'\t' '$1 ~ /^step/' counts | grep -vE '	(clicks\.ctr:[0-9]+ [a-z_0-9]+([+*][a-z_0-9]+)*|step|barrier|evaluation|checkpoint|wait for rows)	[0-9]+$' || fail "other names"
   [ "$(count "step 0" barrier)" = "$(count "step 1" barrier)" ] && [ "$(count "step 1" barrier)" -ge 40 ] || fail "barriers: $(grep barrier counts)"
 done
+# with a block of rows for each, every thread has them all
+sed 's/batch = 32/batch = 256/' clicks.ctr > wide.ctr; build wide wide.ctr; clicks_csv 512 > wide.csv
+expect 0 ./wide train --data wide.csv --profile p.json --threads 2; quiet; counts p.json
+while read -r at; do
+  for thread in 0 1; do grep -q "^step $thread	wide.${at#clicks.} [a-z]" counts || fail "step $thread has no kernel of $at"; done
+done < lines
 build clicks clicks.ctr
 # which steps
 steps_of() { grep -o '"name":"step","cat":"runtime".*"args":{"step":[0-9]*' "$1" | sed 's/.*://' | tr '\n' ' '; }
-expect 0 ./clicks train --data train.csv --epochs 2 --profile p.json --profile-steps 7-9; quiet; counts p.json
+expect 0 ./clicks train --data train.csv --epochs 2 --profile p.json --profile-steps 7-9 --threads 1; quiet; counts p.json
 [ "$(steps_of p.json)" = "7 8 9 " ] || fail "steps $(steps_of p.json)"
 has_event "step 0" "clicks.ctr:14 sigmoid" 3
 rm -rf part; expect 0 ./clicks train --data train.csv --epochs 12 --steps 5 --save part
@@ -41,7 +47,7 @@ expect 0 ./clicks train --data train.csv --epochs 12 --save part --resume --prof
 expect 0 ./clicks train --data train.csv --profile p.json --profile-steps 500-600; says "warning: p.json: no step was recorded, training ended after step 10"
 counts p.json; [ ! -s counts ] || fail "events: $(cat counts)"
 # a step that is logged, too, is run twice
-expect 0 ./clicks train --data train.csv --profile p.json --log log.jsonl --log-every 5; counts p.json; has_event "step 0" "rehearsal for norms" 2; has_event "step 0" "clicks.ctr:14 sigmoid" 12
+expect 0 ./clicks train --data train.csv --profile p.json --log log.jsonl --log-every 5 --threads 1; counts p.json; has_event "step 0" "rehearsal for norms" 2; has_event "step 0" "clicks.ctr:14 sigmoid" 12
 # a training that fails leaves a trace of what it did
 { cat train.csv; echo "nonsense"; } > bad.csv
 expect 1 ./clicks train --data bad.csv --no-shuffle --profile p.json; counts p.json; [ "$(count "step 0" step)" -ge 1 ] || fail "no step before the bad row"

@@ -215,7 +215,8 @@ static void test_help(void **state) {
         for (int k = 0; help[i].words[k]; k++)
             if (!strstr(r.out, help[i].words[k]))
                 fail_msg("%s --help lacks %s", help[i].command, help[i].words[k]);
-        assert_null(strstr(r.out, "--columns")); /* nothing that isn't there */
+        bool predicts = !strcmp(help[i].command, "predict"); /* nothing that isn't the command's */
+        assert_int_equal(strstr(r.out, "--columns") != NULL, predicts);
     }
     r = run("");
     assert_int_equal(r.code, 2);
