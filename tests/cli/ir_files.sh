@@ -64,7 +64,7 @@ expect 0 ./clicks.direct eval --data clicks.csv --load ckpt; quiet
 grep -qE '^effect "split-concat: 1 product split; func model, [0-9]+ to [0-9]+ ops, [0-9.]+ to [0-9.]+ MFLOP, [0-9.]+ to [0-9.]+ MB"$' rich.ir || fail "rich.ir doesn't say what split-concat saved"
 sed -n 's/^applied "\([^"]*\)"$/\1/p' rich.ir > order; sed -n 's/^effect "\([^:]*\): .*/\1/p' rich.ir > told; same order told
 expect 0 "$ctrc" rich.ir --emit=plan; prints '^split-concat: 1 product split; func model, '
-prints '^schedule: func train, [0-9]+( to [0-9]+)? ops, .* [0-9]+ phases, [0-9]+ barriers$'; prints '^plan-memory: .*, fixed [0-9.]+ KiB \(at least [0-9.]+ live at once\)$'
+prints '^schedule: func train, [0-9]+( to [0-9]+)? ops, .* [0-9]+ phases, [0-9]+ barriers$'; prints '^plan-memory: .*, fixed [0-9.]+ KiB \(at least [0-9.]+ live at once\), [0-9.]+ KiB a thread for a block of rows$'
 expect 0 "$ctrc" rich.ctr '--enable=micro-batch(n=3)' --emit=ir -o blocks.ir
 hears "applied micro-batch(n=3), which changes the model: $(sed -n 's/^effect "micro-batch: \(.*\)"$/\1/p' blocks.ir)"
 # the program knows which of them changed the model, and not merely were asked to
