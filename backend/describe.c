@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "backend/backend.h"
+#include "backend/plan_facts.h"
 #include "runtime/abi.def"
 
 typedef struct {
@@ -332,6 +333,7 @@ static json_t *node_of(Describe *d, const IrNode *n) {
     json_t *o = json_object();
     set_int(o, "id", n->id);
     set(o, "op", json_string(ir_ops[n->op].text));
+    if (n->op == OP_FUSED) set(o, "ops", json_string(plan_op(d->p, n)));
     set(o, "name", text(d, n->name, n->span));
     if (n->span.line && n->span.file < g->n_files)
         set(o, "at",
@@ -372,17 +374,6 @@ static json_t *elems(const int64_t *v, int n) {
     return a;
 }
 
-/* FLOPs of a step of a whole batch, a list's positions and a table's unique rows counted once a row. */
-static double flops_of(const IrProgram *p, const IrBody *b) {
-    double sum = 0;
-    for (int i = 0; i < b->n; i++) {
-        const IrNode *n = b->nodes[i];
-        bool each = n->type.live == LIVE_ROW || n->type.live == LIVE_POS || n->type.live == LIVE_UNIQ;
-        sum += ir_cost(p, n).flops * (each ? (double)p->batch : 1);
-    }
-    return sum;
-}
-
 static json_t *function_of(Describe *d, const IrFunc *f, json_t *outputs) {
     json_t *o = json_object(), *nodes = json_array();
     for (int i = 0; i < f->body.n; i++) json_array_append_new(nodes, node_of(d, f->body.nodes[i]));
@@ -392,7 +383,7 @@ static json_t *function_of(Describe *d, const IrFunc *f, json_t *outputs) {
     set(o, "axis_elems", elems(f->axis_elems, d->p->n_axes));
     set(o, "local_elems", elems(f->local_elems, d->p->n_axes));
     set(o, "uniq_elems", elems(f->uniq_elems, d->p->n_weights));
-    set_num(o, "flops", flops_of(d->p, &f->body));
+    set_num(o, "flops", ir_func_work(d->p, f).flops);
     set(o, "nodes", nodes);
     set(o, "outputs", outputs);
     return o;
@@ -480,14 +471,6 @@ static bool functions(Describe *d, json_t *o) {
 
 /* ---- the whole ---- */
 
-static bool changes_model(const char *applied) {
-    size_t n = strcspn(applied, "(");
-    for (int i = 0; i < pass_count; i++)
-        if (strlen(pass_table[i].name) == n && strncmp(pass_table[i].name, applied, n) == 0)
-            return pass_table[i].kind == PASS_CHANGES;
-    return false;
-}
-
 static void head(Describe *d, json_t *o) {
     const IrProgram *p = d->p;
     json_t *params = json_object(), *passes = json_array(), *changes = json_array();
@@ -508,7 +491,8 @@ static void head(Describe *d, json_t *o) {
     }
     for (int i = 0; i < p->n_applied; i++) {
         json_array_append_new(passes, text(d, p->applied[i], (Span){0}));
-        if (changes_model(p->applied[i])) json_array_append_new(changes, text(d, p->applied[i], (Span){0}));
+        if (pass_changed_model(p, p->applied[i]))
+            json_array_append_new(changes, text(d, p->applied[i], (Span){0}));
     }
     set(o, "params", params);
     set(o, "passes", passes);

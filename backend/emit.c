@@ -115,8 +115,11 @@ static Val make_kernel(Emit *e, const IrNode *n) {
 }
 
 /* ---- drivers ----
- * A driver comes twice: as it is used, and with a look at each value after its kernel (check mode). The first
- * hands over to the second when the step asks for it. */
+ * A driver comes three times: as it is used, with a look at each value after its kernel (check mode), and
+ * with a mark of the time after each kernel (a profile). The first hands over to another when the step asks
+ * for it. */
+
+typedef enum { DRIVER_PLAIN, DRIVER_CHECKED, DRIVER_MARKED } DriverKind;
 
 typedef struct {
     Val step; /* what kernels get: the step, or this thread's copy of it for a micro-batch */
@@ -124,7 +127,7 @@ typedef struct {
     Val all_lo, all_hi;           /* the rows that are run: of the step, or of a micro-batch */
     Val rows_lo, rows_hi;         /* this thread's of them */
     const Val *kernel;            /* by number in the body */
-    bool checked;
+    DriverKind kind;
 } Driver;
 
 /* The thread's share of `count` units in blocks: whole blocks, as many as others or one more. */
@@ -315,7 +318,8 @@ static void run_rows(Emit *e, const Driver *d, int phase) {
         const IrNode *n = e->f->body.nodes[i];
         if (n->plan.phase != phase || n->plan.domain != DOM_ROWS || !has_kernel(n)) continue;
         LLVMBuildCall2(e->b, kernel_type(e), d->kernel[i], (Val[]){d->step, block.i, end, d->scratch}, 4, "");
-        if (d->checked) check(e, d, n, block.i, end);
+        if (d->kind == DRIVER_CHECKED) check(e, d, n, block.i, end);
+        if (d->kind == DRIVER_MARKED) emit_mark(e, n->id);
     }
     emit_end(e, &block);
 }
@@ -341,9 +345,13 @@ static void run_phase(Emit *e, const Driver *d, int phase, bool last) {
         }
         if (n->plan.domain == DOM_ROWS) continue; /* nothing else of the phase reads what it makes */
         run_node(e, d, n, d->kernel[i], n->plan.domain == DOM_TILES ? turn++ : 0);
-        if (d->checked) check(e, d, n, d->all_lo, d->all_hi);
+        if (d->kind == DRIVER_CHECKED) check(e, d, n, d->all_lo, d->all_hi);
+        if (d->kind == DRIVER_MARKED) emit_mark(e, n->id);
     }
-    if (any && !last) barrier(e);
+    if (any && !last) {
+        barrier(e);
+        if (d->kind == DRIVER_MARKED) emit_mark(e, RT_MARK_BARRIER);
+    }
     /* loaded now: the first thread may just have set it */
     if (has_loss && e->train && !last) return_if(e, emit_load(e, e->i32, emit_step_ptr(e, STEP_stop)));
 }
@@ -375,18 +383,15 @@ static void run_blocks(Emit *e, const Driver *whole, Val rows) {
     emit_end(e, &m);
 }
 
-static Val make_driver(Emit *e, const char *name, const Val *kernels, Val checked) {
+/* checked, marked: those that a plain one hands over to. */
+static Val make_driver(Emit *e, const char *name, DriverKind kind, const Val *kernels, Val checked,
+                       Val marked) {
     LLVMTypeRef args[] = {e->ptr, e->i32, e->i32};
     EmitFn outer = emit_fn_open(e, name, args, 3);
     Val f = e->fn, p[] = {e->step, LLVMGetParam(f, 1), LLVMGetParam(f, 2)};
-    Driver d = {.step = e->step, .kernel = kernels, .checked = !checked};
-    if (checked) {
-        EmitIf asked = emit_if(e, emit_icmp(e, LLVMIntNE, emit_step(e, STEP_check), emit_i32(e, 0)));
-        LLVMBuildCall2(e->b, LLVMGlobalGetValueType(checked), checked, p, 3, "");
-        LLVMBuildRetVoid(e->b);
-        LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(e->cx, f, ""));
-        emit_fi(e, &asked);
-    }
+    Driver d = {.step = e->step, .kernel = kernels, .kind = kind};
+    if (kind == DRIVER_PLAIN) emit_hand_over(e, checked, marked);
+    if (kind == DRIVER_MARKED) emit_mark(e, RT_MARK_START);
     d.thread = emit_to_i64(e, p[1]), d.threads = emit_to_i64(e, p[2]);
     d.scratch = emit_load_elem(e, e->ptr, emit_step(e, STEP_scratch), d.thread);
     Val rows = emit_to_i64(e, emit_step(e, STEP_rows));
@@ -413,8 +418,11 @@ static void make_function(Emit *e, IrFunc *f) {
     for (int i = 0; i < f->body.n; i++)
         if (has_kernel(f->body.nodes[i])) kernels[i] = make_kernel(e, f->body.nodes[i]);
     if (e->part == EMIT_REST) return;
-    Val checked = make_driver(e, arena_printf(e->arena, "checked_%s", f->name), kernels, NULL);
-    Val driver = make_driver(e, arena_printf(e->arena, "ctrc_%s", f->name), kernels, checked);
+    Val other[] = {
+        make_driver(e, arena_printf(e->arena, "checked_%s", f->name), DRIVER_CHECKED, kernels, NULL, NULL),
+        make_driver(e, arena_printf(e->arena, "marked_%s", f->name), DRIVER_MARKED, kernels, NULL, NULL)};
+    Val driver =
+        make_driver(e, arena_printf(e->arena, "ctrc_%s", f->name), DRIVER_PLAIN, kernels, other[0], other[1]);
     show_to_parts(driver);
 }
 

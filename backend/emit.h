@@ -137,6 +137,10 @@ Val emit_table(Emit *e, int weight, int field);    /* field of step->tables[weig
 Val emit_opt(Emit *e, int weight, int field);
 Val emit_call(Emit *e, const char *name, Val *args, int n);
 
+/* ---- emit_profile.c ---- */
+void emit_mark(Emit *e, int64_t what);
+void emit_hand_over(Emit *e, Val checked, Val marked);
+
 /* ---- emit_place.c: where values stand ---- */
 /* Base address of a whole value, loaded once in the kernel's entry. An ARG is the region's operand. */
 Val emit_base(Emit *e, const IrNode *n);

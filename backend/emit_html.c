@@ -1,10 +1,14 @@
 /* --emit=html: one page that needs nothing else. html/page.html is its frame, with three marks where the
  * style, the data and the script go:
  *
- *   { "states":  [{"pass": "fuse", "text": the printer's own, "funcs": [[name, ops, FLOPs, bytes], …]}, …],
+ *   { "states":  [{"pass": "fuse", "text": the printer's own, "effect": what the pass did,
+ *                  "funcs": [[name, ops, FLOPs, bytes], …]}, …],
  *     "files":   [{"path", "text"}, …]                       what places in the text point into
- *     "funcs":   [{"kernels": [[node, …], …], "arenas": [{"buffers": [[node, …], …]}, …]}, …],
- *     "weights": [[name, …], …] … }
+ *     "funcs":   [{"kernels": [[node, …], …], "arenas": [{"buffers": [[node, …], …]}, …],
+ *                  "blocks": how often a step runs phases "loop": [first, last]}, …],
+ *                                   an arena's "of": "step", its buffers live from phase to phase; "block",
+ * it is each thread's own, and they live from kernel to kernel of a block of rows "weights": [[name, …], …] …
+ * }
  *
  * Nodes are named by their number in the last state: everything else about them (place, layer, operands) the
  * page reads from the text. */
@@ -19,8 +23,9 @@ typedef struct {
     const char *name;     /* with its arguments */
     const char *text;
     size_t size;
+    const char *effect; /* what the pass did, NULL before the first */
     const char **funcs;
-    PlanWork *work; /* of each function */
+    IrWork *work; /* of each function */
     int n_funcs;
 } State;
 struct BackendPage {
@@ -48,11 +53,15 @@ void backend_page_keep(void *context, IrProgram *p, const PassInfo *pass) {
     s.text = arena_strndup(page->a, text, s.size);
     free(text);
     s.name = pass ? arena_strdup(page->a, p->applied[p->n_applied - 1]) : NULL;
+    if (pass && p->n_effects) {
+        const char *effect = p->effects[p->n_effects - 1], *colon = strstr(effect, ": ");
+        s.effect = arena_strdup(page->a, colon ? colon + 2 : effect);
+    }
     s.funcs = ARENA_ARRAY(page->a, const char *, p->n_funcs + 1);
-    s.work = ARENA_ARRAY(page->a, PlanWork, p->n_funcs + 1);
+    s.work = ARENA_ARRAY(page->a, IrWork, p->n_funcs + 1);
     for (int i = 0; i < p->n_funcs; i++) {
         s.funcs[i] = p->funcs[i]->name;
-        s.work[i] = plan_func_work(p, p->funcs[i]);
+        s.work[i] = ir_func_work(p, p->funcs[i]);
     }
     ARENA_PUSH(page->a, page->states, page->n, page->cap, s);
 }
@@ -87,6 +96,7 @@ static json_t *states(const BackendPage *page) {
             json_object_set_new(j, "pass", string(s->name));
             json_object_set_new(j, "kind", json_string(kinds[s->pass->kind]));
             json_object_set_new(j, "meaning", json_string(s->pass->meaning));
+            json_object_set_new(j, "effect", string(s->effect ? s->effect : ""));
         }
         json_array_append_new(list, j);
     }
@@ -115,55 +125,119 @@ static json_t *kernels(const IrProgram *p, const PassTarget *t, const PlanRates 
     json_t *list = json_array();
     for (int i = 0; i < b->n; i++) {
         const IrNode *n = b->nodes[i];
-        if (!plan_runs(n)) continue;
-        PlanWork w = plan_work(p, n);
+        if (!ir_runs(n)) continue;
+        IrCost c = ir_step_cost(p, n);
         const char *made = plan_kernel(t, n), *why = plan_why(p->arena, t, n);
         if (*why) json_object_set_new(reasons, made, json_string(why));
         json_array_append_new(list, json_pack("[i, i, s, s, f, f, f, o, o, o]", n->id, n->plan.phase,
                                               arena_printf(p->arena, "%s/%d", plan_domain(n), n->plan.block),
-                                              made, w.flops, w.bytes, 1e6 * plan_seconds(rates, t, n, w),
+                                              made, c.flops, c.bytes, 1e6 * plan_seconds(rates, t, n, c),
                                               string(plan_op(p, n)), string(plan_size(p, n)),
                                               string(plan_place(p, n))));
     }
     return list;
 }
 
-/* mark: the last phase that reads a node. One arena: of a list axis or a table (index), or the fixed one
- * (-1). size, lower and buffers are in bytes, or bytes a position or unique row. */
-static json_t *arena(const IrProgram *p, const IrBody *b, IrRegionKind region, int index, const char *name,
-                     int64_t size) {
+/* Phases in which a value's place is its own. mark: the last phase that reads it. In a loop over blocks of
+ * rows, what comes from before it lasts through all blocks, and what is read behind it grows from the first
+ * on. */
+static void lifetime(const IrFunc *f, const IrNode *n, int *first, int *last) {
+    *first = ir_first_write(n), *last = n->mark;
+    if (!f->blocks) return;
+    bool inside = *first >= f->loop_first && *first <= f->loop_last;
+    if (*first < f->loop_first && *last >= f->loop_first && *last < f->loop_last) *last = f->loop_last;
+    if (inside && *last > f->loop_last) *first = f->loop_first;
+}
+
+static int64_t rounded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/* Bytes of a value in the fixed arena: of all rows, of a micro-batch's, or of one value a step. */
+static int64_t fixed_bytes(const IrProgram *p, const IrFunc *f, const IrNode *n) {
+    int64_t rows = n->type.live == LIVE_ROW ? p->batch : 1;
+    if (n->plan.per_block && f->blocks) rows = (rows + f->blocks - 1) / f->blocks;
+    return rounded(4 * ir_place_elements(n) * rows);
+}
+
+static json_t *arena(const char *name, const char *of, int64_t size, json_t *buffers) {
+    return json_pack("{s:o, s:s, s:I, s:o}", "name", string(name), "of", of, "size", (json_int_t)size,
+                     "buffers", buffers);
+}
+
+/* One arena of the whole step: of a list axis or a table (index), or the fixed one (-1). size and buffers are
+ * in bytes, or bytes a position or unique row. */
+static json_t *step_arena(const IrProgram *p, const IrFunc *f, IrRegionKind region, int index,
+                          const char *name, int64_t size) {
     json_t *buffers = json_array();
-    for (int i = 0; i < b->n; i++) {
-        const IrNode *n = b->nodes[i];
-        if (n->plan.region != region || ir_viewed(n) != n || n->plan.ld ||
-            (index >= 0 && n->type.axis != index))
-            continue;
-        int64_t bytes = 4 * ir_type_size(n->type), offset = n->plan.offset;
-        if (region == REGION_FIXED)
-            bytes = (bytes * (n->type.live == LIVE_ROW ? p->batch : 1) + 63) / 64 * 64;
-        else
-            offset *= 4;
-        json_array_append_new(buffers, json_pack("[i, i, i, I, I]", n->id, ir_first_write(n), n->mark,
-                                                 (json_int_t)offset, (json_int_t)bytes));
+    for (int i = 0; i < f->body.n; i++) {
+        const IrNode *n = f->body.nodes[i];
+        if (n->plan.region != region || ir_viewed(n) != n || n->plan.ld || (index >= 0 && n->type.axis != index)) continue;
+        bool fixed = region == REGION_FIXED;
+        int64_t bytes = fixed ? fixed_bytes(p, f, n) : 4 * ir_type_size(n->type);
+        int first, last;
+        lifetime(f, n, &first, &last);
+        json_array_append_new(buffers, json_pack("[i, i, i, I, I, b]", n->id, first, last,
+                                                 (json_int_t)(fixed ? n->plan.offset : 4 * n->plan.offset),
+                                                 (json_int_t)bytes, n->plan.per_block));
     }
-    return json_pack("{s:o, s:I, s:o}", "name", string(name), "size", (json_int_t)size, "buffers", buffers);
+    return arena(name, "step", size, buffers);
+}
+
+/* The first and last kernel that touch n's place, as the how manieth of the function. */
+static void block_lifetime(const IrBody *b, const IrNode *n, int *first, int *last) {
+    int kernel = 0;
+    *first = *last = -1;
+    for (int i = 0; i < b->n; i++) {
+        const IrNode *x = b->nodes[i];
+        if (!ir_runs(x)) continue;
+        bool touches = ir_stands_in(x, n);
+        for (int k = 0; k < x->n_in; k++) touches |= ir_stands_in(x->in[k], n);
+        if (touches) *last = kernel;
+        if (touches && *first < 0) *first = kernel;
+        kernel++;
+    }
+}
+
+/* One arena of a thread for a block of rows: of values a row (-1), in bytes, or of a list axis, in bytes a
+ * position. */
+static json_t *block_arena(const IrFunc *f, int axis, const char *name, int64_t size) {
+    json_t *buffers = json_array();
+    for (int i = 0; i < f->body.n; i++) {
+        const IrNode *n = f->body.nodes[i];
+        bool by_row = n->type.live == LIVE_ROW;
+        if (n->plan.region != REGION_LOCAL || ir_viewed(n) != n || n->plan.ld ||
+            (by_row ? -1 : n->type.axis) != axis)
+            continue;
+        int64_t bytes = 4 * ir_type_size(n->type);
+        int first, last;
+        block_lifetime(&f->body, n, &first, &last);
+        json_array_append_new(buffers,
+                              json_pack("[i, i, i, I, I, b]", n->id, first, last,
+                                        (json_int_t)(by_row ? n->plan.offset : 4 * n->plan.offset),
+                                        (json_int_t)(by_row ? rounded(bytes * n->plan.block) : bytes), true));
+    }
+    return arena(name, "block", size, buffers);
 }
 
 static json_t *arenas(const IrProgram *p, const IrFunc *f) {
-    const IrBody *b = &f->body;
     json_t *list = json_array();
-    ir_last_reads(b);
-    json_array_append_new(list, arena(p, b, REGION_FIXED, -1, "fixed", f->fixed_bytes));
+    ir_last_reads(&f->body);
+    json_array_append_new(list, step_arena(p, f, REGION_FIXED, -1, "fixed", f->fixed_bytes));
     for (int i = 0; f->axis_elems && i < p->n_axes; i++)
         if (f->axis_elems[i])
-            json_array_append_new(list,
-                                  arena(p, b, REGION_AXIS, i, arena_printf(p->arena, "~%s", p->axes[i].name),
-                                        4 * f->axis_elems[i]));
+            json_array_append_new(list, step_arena(p, f, REGION_AXIS, i,
+                                                   arena_printf(p->arena, "~%s", p->axes[i].name),
+                                                   4 * f->axis_elems[i]));
     for (int i = 0; f->uniq_elems && i < p->n_weights; i++)
         if (f->uniq_elems[i])
-            json_array_append_new(list, arena(p, b, REGION_UNIQ, i,
-                                              arena_printf(p->arena, "@%s", p->weights[i].name),
-                                              4 * f->uniq_elems[i]));
+            json_array_append_new(list, step_arena(p, f, REGION_UNIQ, i,
+                                                   arena_printf(p->arena, "@%s", p->weights[i].name),
+                                                   4 * f->uniq_elems[i]));
+    if (f->local_bytes) json_array_append_new(list, block_arena(f, -1, "local", f->local_bytes));
+    for (int i = 0; f->local_elems && i < p->n_axes; i++)
+        if (f->local_elems[i])
+            json_array_append_new(list,
+                                  block_arena(f, i, arena_printf(p->arena, "local ~%s", p->axes[i].name),
+                                              4 * f->local_elems[i]));
     return list;
 }
 
@@ -171,10 +245,14 @@ static json_t *funcs(const IrProgram *p, const PassTarget *t, const PlanRates *r
     json_t *list = json_array();
     for (int i = 0; i < p->n_funcs; i++) {
         const IrFunc *f = p->funcs[i];
-        json_array_append_new(list,
-                              json_pack("{s:o, s:I, s:o, s:o}", "name", string(f->name), "lower",
-                                        (json_int_t)f->lower_bytes, "kernels",
-                                        kernels(p, t, rates, &f->body, reasons), "arenas", arenas(p, f)));
+        json_t *j =
+            json_pack("{s:o, s:I, s:o, s:o}", "name", string(f->name), "lower", (json_int_t)f->lower_bytes,
+                      "kernels", kernels(p, t, rates, &f->body, reasons), "arenas", arenas(p, f));
+        if (f->blocks) {
+            json_object_set_new(j, "blocks", json_integer(f->blocks));
+            json_object_set_new(j, "loop", json_pack("[i, i]", f->loop_first, f->loop_last));
+        }
+        json_array_append_new(list, j);
     }
     return list;
 }

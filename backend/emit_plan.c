@@ -20,15 +20,15 @@ static const bool right_aligned[COLUMNS] = {true, true, false, false, true, true
 
 static void fill(const Plan *plan, const IrNode *n, const char *cell[COLUMNS]) {
     Arena *a = plan->p->arena;
-    PlanWork w = plan_work(plan->p, n);
+    IrCost c = ir_step_cost(plan->p, n);
     cell[0] = arena_printf(a, "%d", n->id);
     cell[1] = arena_printf(a, "%d", n->plan.phase);
     cell[2] = arena_printf(a, "%s/%d", plan_domain(n), n->plan.block);
     cell[3] = plan_kernel(plan->t, n);
-    cell[4] = arena_printf(a, "%.3f", w.flops / 1e6);
-    cell[5] = arena_printf(a, "%.3f", w.bytes / 1e6);
-    cell[6] = arena_printf(a, "%.1f", w.bytes > 0 ? w.flops / w.bytes : 0);
-    cell[7] = arena_printf(a, "%.1f", 1e6 * plan_seconds(&plan->rates, plan->t, n, w));
+    cell[4] = arena_printf(a, "%.3f", c.flops / 1e6);
+    cell[5] = arena_printf(a, "%.3f", c.bytes / 1e6);
+    cell[6] = arena_printf(a, "%.1f", c.bytes > 0 ? c.flops / c.bytes : 0);
+    cell[7] = arena_printf(a, "%.1f", 1e6 * plan_seconds(&plan->rates, plan->t, n, c));
     cell[8] = plan_op(plan->p, n);
     cell[9] = plan_size(plan->p, n);
     cell[10] = plan_from(plan->p, n);
@@ -52,7 +52,7 @@ static int table(const Plan *plan, const IrBody *b) {
     int n = 0, width[COLUMNS] = {0};
     memcpy(rows[n++], titles, sizeof titles);
     for (int i = 0; i < b->n; i++)
-        if (plan_runs(b->nodes[i])) fill(plan, b->nodes[i], rows[n++]);
+        if (ir_runs(b->nodes[i])) fill(plan, b->nodes[i], rows[n++]);
     for (int i = 0; i < n; i++)
         for (int k = 0; k < COLUMNS; k++) {
             int size = (int)strlen(rows[i][k]);
@@ -69,7 +69,7 @@ static void choices(const Plan *plan, const IrBody *b) {
     const char *told[8];
     int n = 0;
     for (int i = 0; i < b->n; i++) {
-        if (!plan_runs(b->nodes[i])) continue;
+        if (!ir_runs(b->nodes[i])) continue;
         const char *made = plan_kernel(plan->t, b->nodes[i]),
                    *why = plan_why(plan->p->arena, plan->t, b->nodes[i]);
         bool known = !*why;
@@ -98,7 +98,7 @@ static void memory(const Plan *plan, const IrFunc *f) {
     const IrProgram *p = plan->p;
     int64_t scratch = 0;
     for (int i = 0; i < f->body.n; i++) {
-        if (!plan_runs(f->body.nodes[i])) continue;
+        if (!ir_runs(f->body.nodes[i])) continue;
         int64_t need = emit_scratch(p, plan->t, f->body.nodes[i]);
         scratch = need > scratch ? need : scratch;
     }
@@ -117,21 +117,18 @@ static void memory(const Plan *plan, const IrFunc *f) {
 }
 
 static void function(const Plan *plan, const IrFunc *f) {
-    PlanWork sum = plan_func_work(plan->p, f);
+    IrWork sum = ir_func_work(plan->p, f);
     double seconds = 0;
-    int phases = 0;
     fprintf(plan->out, "func %s\n", f->name);
     int kernels = table(plan, &f->body);
     for (int i = 0; i < f->body.n; i++) {
         const IrNode *n = f->body.nodes[i];
-        if (!plan_runs(n)) continue;
-        seconds += plan_seconds(&plan->rates, plan->t, n, plan_work(plan->p, n));
-        phases = n->plan.phase + 1 > phases ? n->plan.phase + 1 : phases;
+        if (ir_runs(n)) seconds += plan_seconds(&plan->rates, plan->t, n, ir_step_cost(plan->p, n));
     }
     fprintf(plan->out,
             "  total: %d kernels in %d phases, %.1f MFLOP and %.1f MB, about %.2f ms on one thread, "
             "a step of %" PRId64 " rows\n",
-            kernels, phases, sum.flops / 1e6, sum.bytes / 1e6, 1e3 * seconds, plan->p->batch);
+            kernels, sum.phases, sum.flops / 1e6, sum.bytes / 1e6, 1e3 * seconds, plan->p->batch);
     choices(plan, &f->body);
     memory(plan, f);
     fputc('\n', plan->out);

@@ -3,37 +3,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- work ---- */
-
-PlanWork plan_work(const IrProgram *p, const IrNode *n) {
-    IrCost c = ir_step_cost(p, n);
-    for (int k = 0; n->op == OP_CONCAT && k < n->n_in; k++) /* neither read nor written by it */
-        if (ir_in_place(n, k)) c.bytes -= 8 * ir_step_elements(p, n->in[k]->type);
-    return (PlanWork){1, c.flops, c.bytes};
-}
-
-bool plan_runs(const IrNode *n) {
-    return n->plan.domain != DOM_NONE && ir_ops[n->op].cls != CLASS_ROOT && !ir_all_in_place(n);
-}
-
-/* Before `schedule`: what it will give a kernel. */
-static bool will_run(const IrNode *n) {
-    IrClass c = ir_ops[n->op].cls;
-    return n->plan.phase >= 0 ? plan_runs(n) : c != CLASS_ROOT && c != CLASS_SRC && !ir_is_reader(n);
-}
-
-PlanWork plan_func_work(const IrProgram *p, const IrFunc *f) {
-    PlanWork sum = {0};
-    for (int i = 0; i < f->body.n; i++) {
-        if (!will_run(f->body.nodes[i])) continue;
-        PlanWork w = plan_work(p, f->body.nodes[i]);
-        sum.ops++;
-        sum.flops += w.flops;
-        sum.bytes += w.bytes;
-    }
-    return sum;
-}
-
 /* ---- texts ---- */
 
 const char *plan_from(const IrProgram *p, const IrNode *n) {

@@ -3,17 +3,6 @@
 #define CTRC_BACKEND_PLAN_FACTS_H
 #include "backend/emit.h"
 
-/* Work of a step of a whole batch, as ir_step_cost estimates it. */
-typedef struct {
-    int ops; /* kernels; before `schedule`, the nodes that will be some */
-    double flops;
-    double bytes; /* every operand read once, the result written once; of tables the rows at hand */
-} PlanWork;
-PlanWork plan_work(const IrProgram *p, const IrNode *n);
-PlanWork plan_func_work(const IrProgram *p, const IrFunc *f);
-
-bool plan_runs(const IrNode *n); /* has a kernel, once it is scheduled */
-
 /* Texts, in the program's arena or constant. */
 const char *plan_from(const IrProgram *p, const IrNode *n);    /* "deepfm.ctr:11", "-" */
 const char *plan_op(const IrProgram *p, const IrNode *n);      /* "relu"; of a region: "matmul+add+relu" */
@@ -32,7 +21,7 @@ typedef struct {
 } PlanRates;
 PlanRates plan_rates(Arena *a, const EmitTarget *t, const char *march);
 /* Of a kernel on one thread: its arithmetic or its bytes, whichever take longer. */
-double plan_seconds(const PlanRates *r, const PassTarget *t, const IrNode *n, PlanWork w);
+double plan_seconds(const PlanRates *r, const PassTarget *t, const IrNode *n, IrCost c);
 
 /* Bytes of a weight alone, and of what its optimizer keeps for it. A table's are those of all its rows. */
 double plan_weight_bytes(const IrWeight *w);

@@ -155,8 +155,8 @@ static double share(const char *kernel) {
     return 0.25;
 }
 
-double plan_seconds(const PlanRates *r, const PassTarget *t, const IrNode *n, PlanWork w) {
-    double compute = w.flops / (r->flops * share(plan_kernel(t, n)));
-    double move = w.bytes / (w.bytes <= (double)t->l2_bytes ? r->cache_bytes : r->memory_bytes);
+double plan_seconds(const PlanRates *r, const PassTarget *t, const IrNode *n, IrCost c) {
+    double compute = c.flops / (r->flops * share(plan_kernel(t, n)));
+    double move = c.bytes / (c.bytes <= (double)t->l2_bytes ? r->cache_bytes : r->memory_bytes);
     return compute > move ? compute : move;
 }

@@ -153,6 +153,33 @@ IrCost ir_step_cost(const IrProgram *p, const IrNode *n) {
     if (n->op == OP_DENSEGRAD || n->op == OP_ROWGRAD) return step_of_lookups(p, n);
     IrCost c = ir_cost(p, n);
     double often = times(p, n), elements = ir_step_elements(p, n->type);
-    for (int i = 0; i < n->n_in; i++) elements += ir_step_elements(p, n->in[i]->type);
+    for (int i = 0; i < n->n_in; i++) {
+        double part = ir_step_elements(p, n->in[i]->type);
+        elements += n->op == OP_CONCAT && ir_in_place(n, i) ? -part : part; /* neither read nor written by it */
+    }
     return (IrCost){c.flops * often, ir_ops[n->op].cls == CLASS_TAB ? c.bytes * often : 4 * elements};
+}
+
+/* ---- a function ---- */
+
+bool ir_runs(const IrNode *n) {
+    IrClass c = ir_ops[n->op].cls;
+    if (n->plan.phase >= 0) return n->plan.domain != DOM_NONE && c != CLASS_ROOT && !ir_all_in_place(n);
+    return c != CLASS_ROOT && c != CLASS_SRC && !ir_is_reader(n);
+}
+
+IrWork ir_func_work(const IrProgram *p, const IrFunc *f) {
+    IrWork sum = {0};
+    for (int i = 0; i < f->body.n; i++) {
+        const IrNode *n = f->body.nodes[i];
+        if (!ir_runs(n)) continue;
+        IrCost c = ir_step_cost(p, n);
+        sum.ops++;
+        sum.flops += c.flops;
+        sum.bytes += c.bytes;
+        if (n->plan.phase >= sum.phases) sum.phases = n->plan.phase + 1;
+    }
+    int again = f->blocks > 1 ? (int)(f->blocks - 1) * (f->loop_last - f->loop_first + 1) : 0;
+    sum.barriers = sum.phases ? sum.phases - 1 + again : 0;
+    return sum;
 }

@@ -239,7 +239,7 @@ typedef struct IrProgram {
     IrParam *params;      int n_params, cap_params;
     IrFunc **funcs;       int n_funcs, cap_funcs;
     const char **applied; int n_applied, cap_applied;   /* passes already run, with arguments */
-    const char **effects; int n_effects, cap_effects;   /* what they say they saved: "split-concat: …" */
+    const char **effects; int n_effects, cap_effects;   /* what each did: "split-concat: …" */
     const char **requests; int n_requests, cap_requests; /* enable/disable lines of the file: "+p(args)" "-p" */
     Span *request_spans;  int n_request_spans, cap_request_spans; /* of each; none if the program was read as IR */
     int64_t batch, epochs, steps, shuffle, seed; /* train(…); 0 steps: no limit */
@@ -267,6 +267,14 @@ int64_t ir_positions(const IrProgram *p, int axis, bool *known); /* a row; *know
 double ir_step_elements(const IrProgram *p, IrType t);           /* of all values of the type */
 /* bytes: every operand read once, the result written once; of tables the rows at hand */
 IrCost ir_step_cost(const IrProgram *p, const IrNode *n);
+bool ir_runs(const IrNode *n); /* has a kernel; before `schedule`: will have one */
+/* What a function does in such a step, in sum. */
+typedef struct {
+    int ops; /* that run */
+    double flops, bytes;
+    int phases, barriers; /* 0 before `schedule`; with micro-batches, barriers of all blocks */
+} IrWork;
+IrWork ir_func_work(const IrProgram *p, const IrFunc *f);
 
 /* ---- places within places (view.c) ----
  * A view is a reshape or slice that schedule gave domain none: it isn't run, and is its operand's place. */
@@ -286,6 +294,7 @@ IrNode *ir_part(const IrNode *concat, int k);
 IrPlan ir_part_place(const IrNode *concat, int k);
 bool ir_in_place(const IrNode *concat, int k); /* whether the plans say so */
 bool ir_all_in_place(const IrNode *n);         /* of a concat's parts all are: it has no kernel */
+bool ir_stands_in(const IrNode *x, const IrNode *n); /* n itself, a view of it, or a part made within it */
 int ir_first_write(const IrNode *n);           /* first phase that writes within n's place */
 
 /* ---- building ---- */

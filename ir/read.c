@@ -235,6 +235,8 @@ static bool read_column(Reader *r) {
     return true;
 }
 
+_Static_assert(AXIS_KINDS == 5, "the message below names them all");
+
 static bool read_axis(Reader *r) {
     IrAxis x = {.parent = -1};
     int kind;
@@ -244,7 +246,8 @@ static bool read_axis(Reader *r) {
         {"shared", P_FLAG, .to = &x.shared},
     };
     if (!lex_name(&r->lx, "an axis's name", &x.name)) return false;
-    if (!lex_choice(&r->lx, "list, first, last or filter", ir_axis_kinds, AXIS_KINDS, &kind)) return false;
+    if (!lex_choice(&r->lx, "list, first, last, filter or append", ir_axis_kinds, AXIS_KINDS, &kind))
+        return false;
     x.kind = (IrAxisKind)kind;
     if (!read_properties(r, "a property of an axis", props, COUNT(props), &x.span)) return false;
     ARENA_PUSH(r->lx.arena, r->p->axes, r->p->n_axes, r->p->cap_axes, x);

@@ -135,6 +135,8 @@ static bool check_node(Verifier *v, const IrNode *n, const IrNode *region, int s
     bool of_rows = info->cls == CLASS_READ || n->op == OP_COLUMN;
     if (region && (info->cls == CLASS_ROOT || info->cls == CLASS_UPD || of_rows))
         return wrong_node(v, n, "doesn't stand in a region");
+    if (region && (n->plan.phase != -1 || n->plan.domain != DOM_NONE || n->plan.region != REGION_NONE))
+        return wrong_node(v, n, "expected no plan inside a region, which is run as one");
     for (int i = 0; i < n->n_in; i++)
         if (!n->in[i] || n->in[i]->mark != stamp)
             return wrong_node(v, n, "operand %d isn't defined above in the same body", i + 1);

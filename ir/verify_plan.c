@@ -184,23 +184,14 @@ static void in_loop(PlanCheck *c, const IrNode *n, Lifetime *live) {
     if (inside && live->last > f->loop_last) live->first = f->loop_first;
 }
 
-/* Whether x stands within the place of n: n itself, a view of it, or a part of a concat. */
-static bool lives_in(const IrNode *x, const IrNode *n) {
-    x = ir_viewed(x);
-    if (x == n) return true;
-    for (int k = 0; x->plan.ld && n->op == OP_CONCAT && k < n->n_in; k++)
-        if (ir_in_place(n, k) && lives_in(x, ir_part(n, k))) return true;
-    return false;
-}
-
 /* A thread's own arenas: a value there is seen only by what the same thread runs for the same block of rows. */
 static Lifetime local_life(PlanCheck *c, int at, int64_t begin, int64_t end) {
     const IrNode *n = c->f->body.nodes[at];
     Lifetime live = {n, begin, end, at, at};
     for (int i = 0; i < c->f->body.n; i++) {
         const IrNode *user = c->f->body.nodes[i];
-        bool reads = false, writes = i < at && lives_in(user, n);
-        for (int k = 0; k < user->n_in; k++) reads |= lives_in(user->in[k], n);
+        bool reads = false, writes = i < at && ir_stands_in(user, n);
+        for (int k = 0; k < user->n_in; k++) reads |= ir_stands_in(user->in[k], n);
         if (writes && i < live.first) live.first = i;
         if (!reads && !writes) continue;
         if (i > live.last) live.last = i;

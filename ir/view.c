@@ -168,6 +168,14 @@ bool ir_all_in_place(const IrNode *n) {
     return true;
 }
 
+bool ir_stands_in(const IrNode *x, const IrNode *n) {
+    x = ir_viewed(x);
+    if (x == n) return true;
+    for (int k = 0; x->plan.ld && n->op == OP_CONCAT && k < n->n_in; k++)
+        if (ir_in_place(n, k) && ir_stands_in(x, ir_part(n, k))) return true;
+    return false;
+}
+
 int ir_first_write(const IrNode *n) {
     int first = n->plan.phase;
     for (int k = 0; n->op == OP_CONCAT && k < n->n_in; k++) {

@@ -250,19 +250,12 @@ static const char *new_path(IrProgram *p, const Layers *all, const char *path) {
     return arena_printf(p->arena, "%s%s%s", path, *path ? "." : "", kind);
 }
 
-/* Bytes aren't reported: of the new elementwise ops fuse leaves next to none. */
 static IrNode *rewrite(IrBuilder *b, const Layers *all, Layer *l, IrNode *n) {
     IrProgram *p = b->p;
     IrNode *bias, *product = product_of(n, &bias);
     New m = {.b = b, .l = l->first, .path = new_path(p, all, l->path)};
-    double was = ir_step_cost(p, product).flops + ir_step_cost(p, n).flops, is = 0;
-    if (bias) was += ir_step_cost(p, n->in[0]).flops;
-    int from = b->body->n;
     IrNode *x = product->in[0], *h = all->light ? sru_light(&m, x) : sru(&m, x, all->tied);
-    for (int i = from; i < b->body->n; i++) is += ir_step_cost(p, b->body->nodes[i]).flops;
-    pass_effect(p, "gru-to-sru",
-                "%s is %s now, forward %.1f to %.1f MFLOP a step of %lld rows, lists at their max or %d",
-                l->path, m.path, was / 1e6, is / 1e6, (long long)p->batch, IR_GUESSED_POSITIONS);
+    pass_effect(p, "gru-to-sru", "%s is %s now", l->path, m.path);
     return h;
 }
 

@@ -251,6 +251,7 @@ bool pass_indicator_to_embedding(IrProgram *p, const PassOptions *o, const char 
         !pass_arg_int(p, "indicator-to-embedding", args, "dim", 1, 4096, 16, &d.dim) ||
         !pass_arg_word(p, "indicator-to-embedding", args, "combine", ways, 2, &d.combine))
         return false;
+    int before = pass_count_ops(p, OP_ONEHOT);
     for (int i = 0; i < p->n_funcs; i++) {
         IrBody *body = &p->funcs[i]->body;
         ir_renumber(p);
@@ -259,5 +260,8 @@ bool pass_indicator_to_embedding(IrProgram *p, const PassOptions *o, const char 
         pass_dead_code(p, body);
         pass_pool_lookups(p, body);
     }
+    int gone = before - pass_count_ops(p, OP_ONEHOT);
+    if (gone)
+        pass_effect(p, "indicator-to-embedding", "%s trained as rows", pass_count_text(p, gone, "one-hot"));
     return true;
 }

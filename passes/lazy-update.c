@@ -146,11 +146,14 @@ static bool make_sparse(IrProgram *p, IrFunc *f, int w) {
 bool pass_lazy_update(IrProgram *p, const PassOptions *o, const char *args) {
     (void)o;
     if (!pass_args_known(p, "lazy-update", args, NULL, 0)) return false;
+    int n = 0;
     for (int w = 0; w < p->n_weights; w++) {
         if (!only_looked_up(p, w)) continue;
+        n++;
         for (int i = 0; i < p->n_funcs; i++)
             if (!make_sparse(p, p->funcs[i], w)) return false;
         p->weights[w].sparse = true;
     }
+    if (n) pass_effect(p, "lazy-update", "%s by rows", pass_count_text(p, n, "weight"));
     return true;
 }

@@ -217,18 +217,26 @@ static bool run(IrProgram *p, const PassOptions *o, const PassInfo *x, const cha
 
 /* ---- entrances ---- */
 
+static bool run_noted(IrProgram *p, const PassOptions *o, const PassInfo *x, const char *args,
+                      const char **effect) {
+    PassMeasure was = pass_measure(p);
+    if (!run(p, o, x, args)) return false;
+    *effect = pass_note_effect(p, x->name, was);
+    return true;
+}
+
 /* Runs a pass and finds out whether it changed the program: for those that were asked for by name. */
 static bool run_and_compare(IrProgram *p, const PassOptions *o, const PassInfo *x, const char *args,
-                            bool *changed) {
+                            bool *changed, const char **effect) {
     size_t before_size, after_size;
-    int applied = p->n_applied;
+    int applied = p->n_applied, effects = p->n_effects;
     char *before = text_of(p, &before_size);
-    bool ok = run(p, o, x, args);
+    bool ok = run_noted(p, o, x, args, effect);
     if (ok) {
-        int now = p->n_applied;
-        p->n_applied = applied; /* being listed is no change */
+        int now_applied = p->n_applied, now_effects = p->n_effects;
+        p->n_applied = applied, p->n_effects = effects; /* being listed is no change */
         char *after = text_of(p, &after_size);
-        p->n_applied = now;
+        p->n_applied = now_applied, p->n_effects = now_effects;
         *changed = before_size != after_size || memcmp(before, after, before_size) != 0;
         free(after);
     }
@@ -241,14 +249,44 @@ static bool run_and_compare(IrProgram *p, const PassOptions *o, const PassInfo *
 static bool run_asked(IrProgram *p, const PassOptions *o, int at, const char *args, bool *did) {
     const PassInfo *x = &pass_table[at];
     bool changed = false;
-    if (!run_and_compare(p, o, x, args, &changed)) return false;
+    const char *effect = "";
+    if (!run_and_compare(p, o, x, args, &changed, &effect)) return false;
     for (int i = 0; i < pass_count; i++)
         if (!strcmp(pass_table[i].name, x->name)) did[i] |= changed;
     if (!did[at] && last_of_name(at))
         diag_warn(p->diag, no_place, NULL, "pass '%s' does not apply to this model", x->name);
     if (changed && x->kind == PASS_CHANGES)
-        fprintf(p->diag->out, "applied %s, which changes the model\n", p->applied[p->n_applied - 1]);
+        fprintf(p->diag->out, "applied %s, which changes the model: %s\n", p->applied[p->n_applied - 1],
+                effect);
     return true;
+}
+
+static bool was_applied(const IrProgram *p, const char *name) {
+    for (int i = 0; i < p->n_applied; i++)
+        if (!strcmp(bare_name(p->arena, p->applied[i]), name)) return true;
+    return false;
+}
+
+/* What the command line says of a pass that an .ir file is past: said, so that silence isn't taken for
+ * consent. Called before any pass runs. */
+static void note_past(IrProgram *p, const PassOptions *o, int start) {
+    for (int i = 0; i < o->n_enable; i++) {
+        const char *name = o->enable[i].name;
+        if (find(name, start) >= 0) continue;
+        if (was_applied(p, name))
+            diag_warn(p->diag, no_place, NULL, "pass '%s' has run already: --enable=%s changes nothing", name,
+                      name);
+        else
+            diag_warn(p->diag, no_place, NULL,
+                      "pass '%s' is not run: this program is already behind where it stands, at '%s'", name,
+                      p->applied[p->n_applied - 1]);
+    }
+    for (int i = 0; i < o->n_disable; i++) {
+        const char *name = o->disable[i].name;
+        if (was_applied(p, name))
+            diag_warn(p->diag, no_place, NULL, "pass '%s' has run already: --disable=%s doesn't undo it",
+                      name, name);
+    }
 }
 
 bool pass_run_all(IrProgram *p, const PassOptions *o) {
@@ -256,6 +294,7 @@ bool pass_run_all(IrProgram *p, const PassOptions *o) {
     bool *did = ARENA_ARRAY(p->arena, bool, pass_count), *ran = ARENA_ARRAY(p->arena, bool, pass_count);
     ir_renumber(p);
     int start = resume_at(p);
+    note_past(p, o, start);
     if (o->watch) o->watch(o->watch_context, p, NULL);
     for (int i = start; i < pass_count; i++) {
         const PassInfo *x = &pass_table[i];
@@ -264,7 +303,8 @@ bool pass_run_all(IrProgram *p, const PassOptions *o) {
         bool first = find(x->name, start) == i;
         ran[i] = true;
         if (listed(o->print_before, o->n_print_before, x->name, first)) dump(p, o, "before", x->name);
-        if (!(w.on ? run_asked(p, o, i, w.args, did) : run(p, o, x, NULL))) return false;
+        const char *effect;
+        if (!(w.on ? run_asked(p, o, i, w.args, did) : run_noted(p, o, x, NULL, &effect))) return false;
         if (o->watch) o->watch(o->watch_context, p, x);
         if (listed(o->print_after, o->n_print_after, x->name, first)) dump(p, o, "after", x->name);
     }

@@ -69,5 +69,7 @@ bool pass_mixed_precision(IrProgram *p, const PassOptions *o, const char *args) 
         m.rounded = ARENA_ARRAY(p->arena, IrNode *, m.n_ids + 1);
         if (!pass_rewrite(p, p->funcs[i], visit, &m, NULL)) return false;
     }
+    int n = pass_count_ops(p, OP_BF16);
+    if (n) pass_effect(p, "mixed-precision", "%s rounded", pass_count_text(p, n, "operand"));
     return true;
 }

@@ -115,6 +115,7 @@ bool pass_onehot_to_embedding(IrProgram *p, const PassOptions *o, const char *ar
     (void)o;
     if (!pass_args_known(p, "onehot-to-embedding", args, NULL, 0)) return false;
     Split *s = ARENA_NEW(p->arena, Split);
+    int before = pass_count_ops(p, OP_ONEHOT);
     for (int i = 0; i < p->n_funcs; i++) {
         IrBody *body = &p->funcs[i]->body;
         if (!pass_rewrite(p, p->funcs[i], visit, s, NULL)) return false;
@@ -122,5 +123,7 @@ bool pass_onehot_to_embedding(IrProgram *p, const PassOptions *o, const char *ar
         if (!note_rest(p, body)) return false;
         pass_pool_lookups(p, body);
     }
+    int gone = before - pass_count_ops(p, OP_ONEHOT);
+    if (gone) pass_effect(p, "onehot-to-embedding", "%s looked up", pass_count_text(p, gone, "one-hot"));
     return true;
 }

@@ -55,6 +55,8 @@ bool pass_run_all(IrProgram *p, const PassOptions *o);
 /* Runs one by name: for tests and for `--only`. */
 bool pass_run_one(IrProgram *p, const PassOptions *o, const char *name, const char *args);
 void pass_list(FILE *out);
+/* Does a pass, as p->applied names it, change what is computed, and did it find something to change here? */
+bool pass_changed_model(const IrProgram *p, const char *applied);
 /* Is the name a pass? If not, reports with the nearest name. */
 bool pass_known(Diag *d, const char *name);
 /* "a,b(x=1,y=2),c" into PassArgs; false and an error in d if the brackets don't match. */

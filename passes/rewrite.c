@@ -1,6 +1,5 @@
 /* Walking, rebuilding and comparing: see rewrite.h. */
 #include "passes/rewrite.h"
-#include <stdarg.h>
 #include <string.h>
 
 /* ---- properties ---- */
@@ -121,6 +120,13 @@ int pass_dead_code(IrProgram *p, IrBody *body) {
     return before - kept;
 }
 
+int pass_count_ops(const IrProgram *p, IrOp op) {
+    int n = 0;
+    for (int i = 0; i < p->n_funcs; i++)
+        for (int k = 0; k < p->funcs[i]->body.n; k++) n += p->funcs[i]->body.nodes[k]->op == op;
+    return n;
+}
+
 void pass_count_uses(IrBody *body) {
     for (int i = 0; i < body->n; i++) body->nodes[i]->mark = 0;
     for (int i = 0; i < body->n; i++)
@@ -210,14 +216,4 @@ IrNode *pass_matmul(IrBuilder *b, IrNode *x, IrNode *y, bool ta, bool tb) {
 IrNode *pass_seg_len(IrBuilder *b, int axis) {
     IrAttr a = ir_ai("axis", axis);
     return ir_build(b, OP_SEGLEN, 0, NULL, 1, &a);
-}
-
-/* ---- effects ---- */
-
-void pass_effect(IrProgram *p, const char *pass, const char *fmt, ...) {
-    va_list args;
-    va_start(args, fmt);
-    const char *line = arena_printf(p->arena, "%s: %s", pass, arena_vprintf(p->arena, fmt, args));
-    va_end(args);
-    ARENA_PUSH(p->arena, p->effects, p->n_effects, p->cap_effects, line);
 }

@@ -22,6 +22,7 @@ uint64_t pass_hash(const IrNode *n);
 
 /* ---- bodies ---- */
 void pass_push(IrProgram *p, IrBody *body, IrNode *n);
+int pass_count_ops(const IrProgram *p, IrOp op); /* nodes of that op in all functions */
 /* Removes what no root or write needs. Returns how many nodes went. */
 int pass_dead_code(IrProgram *p, IrBody *body);
 /* Sets mark of each node to how many operands of other nodes it is. */
@@ -76,9 +77,21 @@ int pass_add_weight(IrProgram *p, const IrWeight *like, const char *name, IrInit
  */
 void pass_drop_unnamed(IrProgram *p, const bool *which, int n);
 
-/* ---- effects ---- */
-/* Notes in the program what a pass saved, for --emit=plan: "NAME: …". */
+/* ---- effects.c: what a pass did, for --emit=plan, --emit=html and the manager's messages ---- */
+/* A pass notes what only it knows: "NAME: …". How the work changed is measured around it, not by the pass. */
 void pass_effect(IrProgram *p, const char *pass, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+typedef struct {
+    const char *func; /* whose: "model" or "train"; NULL if there is none */
+    IrWork work;
+    int64_t fixed, lower, local; /* bytes: see IrFunc */
+    int n_effects;
+} PassMeasure;
+PassMeasure pass_measure(const IrProgram *p);
+/* "1 product", "2 products": in the arena. */
+const char *pass_count_text(IrProgram *p, int n, const char *what);
+/* Makes one effect of what the pass noted and of how the work changed since `was`. Returns it without the
+ * name. */
+const char *pass_note_effect(IrProgram *p, const char *pass, PassMeasure was);
 
 /* ---- arguments ---- */
 /* The value of `key` in "a=1,b=x"; NULL if it isn't there. In the arena. */

@@ -100,7 +100,6 @@ static IrCost cost_split(IrProgram *p, Split *s) {
 typedef struct {
     Split split;
     int products; /* that were split */
-    IrCost before, after;
 } State;
 
 static bool gains(double now, double before) { return now < (1 - least_gain) * before; }
@@ -123,8 +122,6 @@ static bool choose(IrProgram *p, State *st) {
     if (!gains(best.flops, whole.flops) || !gains(price(best), price(whole))) return false;
     s->open[s->n - 1] = true;
     st->products++;
-    add_cost(&st->before, whole);
-    add_cost(&st->after, best);
     return pass_split_atoms(s);
 }
 
@@ -159,16 +156,6 @@ static IrNode *visit(PassRewrite *rw, IrNode *n) {
     return marked(pass_split_build(&st->split, &rw->b), n);
 }
 
-static void report(IrProgram *p, const State *st) {
-    if (!st->products) return;
-    pass_effect(
-        p, "split-concat",
-        "%d product%s split, forward %.1f to %.1f MFLOP and %.1f to %.1f MB a step of %lld rows, lists at "
-        "their max or %d",
-        st->products, st->products == 1 ? "" : "s", st->before.flops / 1e6, st->after.flops / 1e6,
-        st->before.bytes / 1e6, st->after.bytes / 1e6, (long long)p->batch, IR_GUESSED_POSITIONS);
-}
-
 bool pass_split_concat(IrProgram *p, const PassOptions *o, const char *args) {
     (void)o;
     if (!pass_args_known(p, "split-concat", args, NULL, 0)) return false;
@@ -178,6 +165,6 @@ bool pass_split_concat(IrProgram *p, const PassOptions *o, const char *args) {
     pass_count_uses(&model->body);
     if (!pass_rewrite(p, model, visit, st, NULL)) return false;
     pass_dead_code(p, &model->body);
-    report(p, st);
+    if (st->products) pass_effect(p, "split-concat", "%s split", pass_count_text(p, st->products, "product"));
     return true;
 }

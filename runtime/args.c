@@ -14,12 +14,14 @@ typedef enum {
     NUMBER,
     SHARE,
     TIME,
+    EVERY,
+    PLATEAU,
+    RANGE,
     TEXT,
     WORD,
     HOW,
     FILES,
-    NAMES,
-    LATER
+    NAMES
 } Kind; /* SHARE: between 0 and 1; HOW: a flag, or one of the words; NAMES: with commas between them */
 enum {
     T = 1 << RT_CMD_TRAIN,
@@ -43,6 +45,18 @@ static const Option options[] = {
     {"--eval-data", "F...", "evaluate on these after each epoch", FILES, T, AT(eval_data), 0},
     {"--eval-fraction", "P", "hold out this share of the rows, the same ones always; evaluate on them", SHARE,
      T | E, AT(eval_fraction), 0},
+    {"--eval-every", "STEPS|ROWSrows", "evaluate also after each STEPS steps, or ROWS rows (100000rows)",
+     EVERY, T, AT(eval_every), 0},
+    {"--early-stop", "N",
+     "stop after N evaluations that are no better; --save's DIR ends with\n"
+     "                                  the best one, which is DIR/best meanwhile",
+     NUMBER, T, AT(early_stop), 1},
+    {"--lr-plateau", "FACTOR,N", "after N evaluations that are no better: rates times FACTOR", PLATEAU, T,
+     AT(lr_plateau), 0},
+    {"--early-stop-metric", "METRIC",
+     "what is to be better: loss, auc, auc:ctr, logloss ... (default: the\n"
+     "                                  first auc of the model, else loss)",
+     TEXT, T, AT(early_stop_metric), 0},
     {"--keep-negatives", "P", "train on this share of the rows whose label is 0; predictions are corrected",
      SHARE, T, AT(keep_negatives), 0},
     {"--validate-first", "N", "read N rows and look at them before training starts", NUMBER, T,
@@ -67,7 +81,15 @@ static const Option options[] = {
      AT(stop_after), 0},
     {"--load", "DIR", "the checkpoint to use", TEXT, E | P | X, AT(load), 0},
     {"--log", "FILE.jsonl", "write a line of JSON every --log-every steps", TEXT, T, AT(log), 0},
+    {"--tensorboard", "DIR", "write the same numbers as event files for TensorBoard", TEXT, T,
+     AT(tensorboard), 0},
     {"--log-every", "STEPS", "default 100", NUMBER, T, AT(log_every), 1},
+    {"--log-norms", "on|off",
+     "norms of gradients and weights, for which a logged step is run twice (default on)", WORD, T,
+     AT(log_norms), 0},
+    {"--profile", "FILE.json", "write what each thread did in the first 100 steps, as a trace for Chrome",
+     TEXT, T, AT(profile), 0},
+    {"--profile-steps", "A-B", "in these steps instead", RANGE, T, AT(profile_steps), 0},
     {"--on-bad-row", "fail|skip", "what to do with a row that cannot be read (default fail)", WORD,
      T | E | P | C, AT(on_bad_row), 0},
     {"--bad-rows", "FILE", "where skipped rows are written, as they are", TEXT, T | E | P | C, AT(bad_rows),
@@ -91,10 +113,6 @@ static const Option options[] = {
      "                                  a graph, from ids and numbers to predictions",
      WORD, X, AT(export_format), 0},
     {"-o", "FILE", "the file to write, whole or not at all", TEXT, X, AT(out), 0},
-    {"--tensorboard", NULL, NULL, LATER, T, 0, 0},
-    {"--profile", NULL, NULL, LATER, T, 0, 0},
-    {"--eval-every", NULL, NULL, LATER, T, 0, 0},
-    {"--early-stop", NULL, NULL, LATER, T, 0, 0},
 };
 enum { N_OPTIONS = sizeof options / sizeof *options };
 
@@ -124,6 +142,10 @@ static void print_examples(FILE *f, RtCommand c, const char *p) {
     case RT_CMD_TRAIN:
         fprintf(f, "  %s train --data train.csv --eval-data eval.csv --save ckpt\n", p);
         fprintf(f, "  %s train --data logs/ --epochs 3 --cache memory --log train.jsonl\n", p);
+        fprintf(f,
+                "  %s train --data logs/ --eval-fraction 0.1 --eval-every 1000 --early-stop 3 --save ckpt\n",
+                p);
+        fprintf(f, "  %s train --data logs/ --tensorboard runs/one --log-every 50\n", p);
         fprintf(f, "  %s train --data logs/ --eval-fraction 0.1 --on-bad-row skip --bad-rows bad.csv\n", p);
         fprintf(f, "  zstdcat day1.zst | %s train --data - --json\n", p);
         fprintf(f, "  %s train --data logs/ --save ckpt --save-every 1000 --resume --stop-after 3h\n", p);
@@ -159,7 +181,7 @@ static void help(FILE *f, const RtArgs *a, RtCommand c) {
                                                    "[--json]"};
     fprintf(f, "usage: %s %s %s\n%s\n\n", a->program, commands[c].name, usage[c], commands[c].help);
     for (int i = 0; i < N_OPTIONS; i++)
-        if (options[i].kind != LATER && (options[i].commands & 1u << c)) print_option(f, &options[i]);
+        if (options[i].commands & 1u << c) print_option(f, &options[i]);
     print_examples(f, c, a->program);
 }
 
@@ -194,7 +216,7 @@ static int unknown_option(const char *name, RtCommand c) {
                     snprintf(hint, sizeof hint, "it is an option of %s", commands[k].name);
                     return wrong(hint, "%s has no option '%s'", commands[c].name, name);
                 }
-        } else if ((options[i].commands & 1u << c) && options[i].kind != LATER)
+        } else if (options[i].commands & 1u << c)
             near[n++] = options[i].name;
     best = rt_nearest(name, near, n);
     if (best) snprintf(hint, sizeof hint, "did you mean '%s'?", best);
@@ -248,6 +270,46 @@ static int duration(const Option *o, const char *text, double *out) {
     return -1;
 }
 
+/* "500" or "100000rows" */
+static int every(const Option *o, const char *text, RtEvery *out) {
+    char *end;
+    errno = 0;
+    long long v = strtoll(text, &end, 10);
+    bool rows = !strcmp(end, "rows");
+    if (end == text || (*end && !rows) || errno || v < 1)
+        return wrong(NULL,
+                     "%s: expected a number of steps such as 500, or of rows such as 100000rows, found '%s'",
+                     o->name, text);
+    *out = (RtEvery){v, rows};
+    return -1;
+}
+
+/* "0.5,2" */
+static int plateau(const Option *o, const char *text, RtPlateau *out) {
+    char *comma, *end = NULL;
+    errno = 0;
+    double factor = strtod(text, &comma);
+    long long n = *comma == ',' ? strtoll(comma + 1, &end, 10) : 0;
+    if (comma == text || !end || end == comma + 1 || *end || errno || n < 1 || !(factor > 0 && factor < 1))
+        return wrong(
+            NULL,
+            "%s: expected a factor between 0 and 1 and a number of evaluations, such as 0.5,2, found '%s'",
+            o->name, text);
+    *out = (RtPlateau){factor, n};
+    return -1;
+}
+
+/* "500-520" */
+static int range(const Option *o, const char *text, RtRange *out) {
+    char *dash, *end = NULL;
+    errno = 0;
+    long long first = strtoll(text, &dash, 10), last = *dash == '-' ? strtoll(dash + 1, &end, 10) : 0;
+    if (dash == text || !end || end == dash + 1 || *end || errno || first < 1 || last < first)
+        return wrong(NULL, "%s: expected two steps such as 500-520, found '%s'", o->name, text);
+    *out = (RtRange){first, last};
+    return -1;
+}
+
 static void push(RtWords *w, const char *s) {
     w->v = realloc(w->v, (w->n + 1) * sizeof *w->v);
     if (!w->v) abort();
@@ -271,7 +333,6 @@ static bool is_option(const char *s) { return s[0] == '-' && s[1]; }
 /* One option at argv[*i]; leaves *i at the last word that belongs to it. inline_value: from --name=value. */
 static int take(RtArgs *a, const Option *o, const char *inline_value, int argc, char **argv, int *i) {
     void *to = (char *)a + o->at;
-    if (o->kind == LATER) return wrong(NULL, "%s is not in this version", o->name);
     if (o->kind == FLAG) {
         if (inline_value) return wrong(NULL, "%s takes no value", o->name);
         *(bool *)to = true;
@@ -292,6 +353,9 @@ static int take(RtArgs *a, const Option *o, const char *inline_value, int argc, 
     case WORD: return word(o, v, to);
     case TIME: return duration(o, v, to);
     case NAMES: return names(o, (char *)v, to);
+    case EVERY: return every(o, v, to);
+    case PLATEAU: return plateau(o, v, to);
+    case RANGE: return range(o, v, to);
     case FILES:
         push(to, v);
         while (!inline_value && *i + 1 < argc && !is_option(argv[*i + 1])) push(to, argv[++*i]);
@@ -327,6 +391,22 @@ static bool has_stdin(const RtWords *w) {
     return false;
 }
 
+/* Options about evaluations need data for them. */
+static int evaluations_consistent(const RtArgs *a) {
+    const char *needs = a->eval_every.n     ? "--eval-every"
+                        : a->early_stop > 0 ? "--early-stop"
+                        : a->lr_plateau.n   ? "--lr-plateau"
+                                            : NULL;
+    if (a->early_stop_metric && a->early_stop < 0 && !a->lr_plateau.n)
+        return wrong(NULL, "--early-stop-metric needs --early-stop or --lr-plateau");
+    if (a->command != RT_CMD_TRAIN || !needs) return -1;
+    if (!a->eval_data.n && !(a->eval_fraction > 0))
+        return wrong(NULL, "%s needs --eval-data or --eval-fraction", needs);
+    if (a->eval_every.n && has_stdin(&a->eval_data))
+        return wrong(NULL, "--eval-data -: stdin can be read once only, --eval-every reads it again");
+    return -1;
+}
+
 /* What options ask of each other. */
 static int consistent(const RtArgs *a) {
     const char *name = commands[a->command].name;
@@ -343,7 +423,11 @@ static int consistent(const RtArgs *a) {
         return wrong("add --on-bad-row skip", "--bad-rows is for skipped rows");
     if (a->max_bad_rows >= 0 && !a->on_bad_row)
         return wrong("add --on-bad-row skip", "--max-bad-rows is for skipped rows");
-    if (a->log_every >= 0 && !a->log) return wrong(NULL, "--log-every needs --log");
+    if ((a->log_every >= 0 || a->log_norms) && !a->log && !a->tensorboard)
+        return wrong(NULL, "%s needs --log or --tensorboard", a->log_norms ? "--log-norms" : "--log-every");
+    if (a->profile_steps.last && !a->profile) return wrong(NULL, "--profile-steps needs --profile");
+    int code = evaluations_consistent(a);
+    if (code >= 0) return code;
     if (!a->save && a->command == RT_CMD_TRAIN) {
         const char *needs = a->resume ? "--resume" : a->save_every >= 0 ? "--save-every" : NULL;
         if (!needs) needs = a->keep >= 0 ? "--keep" : a->stop_after >= 0 ? "--stop-after" : NULL;
@@ -400,6 +484,7 @@ int rt_args_parse(RtArgs *a, const char *model, const char *version, int argc, c
                   .max_bad_rows = -1,
                   .validate_first = -1,
                   .save_every = -1,
+                  .early_stop = -1,
                   .keep = -1,
                   .stop_after = -1,
                   .export_format = -1};

@@ -22,6 +22,22 @@ typedef struct {
     int n;
 } RtWords;
 
+/* --eval-every: after each n steps, or as soon as n more rows are used; n 0: not given. */
+typedef struct {
+    int64_t n;
+    bool rows;
+} RtEvery;
+/* --lr-plateau: after n evaluations that are no better, rates times factor; n 0: not given. */
+typedef struct {
+    double factor;
+    int64_t n;
+} RtPlateau;
+
+/* --profile-steps: from step `first` to step `last`; last 0: not given. */
+typedef struct {
+    int64_t first, last;
+} RtRange;
+
 typedef struct {
     RtCommand command;
     const char *program; /* base name, for messages */
@@ -31,11 +47,17 @@ typedef struct {
     bool no_shuffle, json, header, calibration;
     double eval_fraction, keep_negatives; /* 0: not given */
     int64_t validate_first;               /* -1: not given */
-    const char *save, *load, *init_from, *log, *bad_rows, *out;
+    const char *save, *load, *init_from, *log, *tensorboard, *profile, *bad_rows, *out;
     int64_t save_every, keep;        /* -1: not given */
+    RtRange profile_steps;
+    RtEvery eval_every;
+    int64_t early_stop;              /* evaluations; -1: not given */
+    const char *early_stop_metric;   /* NULL: not given */
+    RtPlateau lr_plateau;
     unsigned resume;                 /* RT_RESUME… or'ed */
     double stop_after;               /* seconds; -1: not given */
     int64_t log_every, max_bad_rows; /* -1: not given */
+    int log_norms;                   /* 0 on, 1 off */
     int on_bad_row;                  /* 0 fail, 1 skip */
     int progress;                    /* RtProgressMode */
     int cache;                       /* 0 none, 1 memory */

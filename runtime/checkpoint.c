@@ -81,6 +81,7 @@ bool rt_saver_save(RtSaver *s, const RtModel *m, RtTables *t, const RtState *sta
         rt_site_drop(g);
         return false;
     }
+    if (s->how == RT_SAVE_FRESH) rt_remove_checkpoint(rt_path_join(g->dir, RT_BEST_DIR, path));
     rt_keep_prune(g->dir, s->how == RT_SAVE_FRESH ? 0 : state->step, s->keep - 1);
     s->how = RT_SAVE_GO_ON;
     return true;
@@ -130,6 +131,36 @@ RtSaveEnd rt_saver_ask(RtSaver *s, bool wait, char *err, size_t err_bytes) {
         rt_site_recover(&s->place);
     }
     return end;
+}
+
+/* ---- the best one ---- */
+
+bool rt_saver_keep_best(RtSaver *s, char *err, size_t err_bytes) {
+    char best[RT_PATH];
+    return rt_keep_as(s->place.dir, rt_path_join(s->place.dir, RT_BEST_DIR, best)) ||
+           rt_site_failed(err, err_bytes, best);
+}
+
+bool rt_saver_put_best(RtSaver *s, char *err, size_t err_bytes) {
+    char best[RT_PATH], from[RT_PATH], to[RT_PATH];
+    RtSite *g = &s->place;
+    rt_path_join(g->dir, RT_BEST_DIR, best);
+    if (!rt_site_prepare(g, err, err_bytes)) return false;
+    bool ok = true;
+    for (int i = 0; i < RT_FILES && ok; i++)
+        ok = link(rt_path_join(best, rt_checkpoint_files[i], from),
+                  rt_path_join(g->temp, rt_checkpoint_files[i], to)) == 0;
+    ok = ok && rt_site_put(g);
+    if (!ok) {
+        rt_site_failed(err, err_bytes, g->dir);
+        rt_site_drop(g);
+    }
+    return ok;
+}
+
+bool rt_saver_best_step(const RtSaver *s, uint64_t *step) {
+    char best[RT_PATH];
+    return step_of(rt_path_join(s->place.dir, RT_BEST_DIR, best), step);
 }
 
 /* ---- reading ---- */

@@ -20,7 +20,7 @@ enum { RT_SAVE_FRESH, RT_SAVE_GO_ON, RT_SAVE_REPAIR };
  * DIR/step-N. NULL on error. */
 RtSaver *rt_saver_open(const char *dir, int keep, char *err, size_t err_bytes);
 /* What becomes of the checkpoints that are there when the first one is saved. FRESH (default): they were
- * another training's and go; GO_ON: they are earlier ones of this; REPAIR: so too, but the last is damaged
+ * another training's and go, DIR/best too; GO_ON: they are earlier ones of this; REPAIR: so too, but the last is damaged
  * and goes. */
 void rt_saver_begin(RtSaver *s, int how);
 /* Replaces the checkpoint that dir holds, which stays as it is if this one fails; other files in dir stay. */
@@ -32,6 +32,12 @@ void rt_saver_start(RtSaver *s, const RtModel *m, RtTables *t, const RtState *st
 /* How the save that was started has ended, told once: NONE, there is nothing to tell. wait: until it has. */
 typedef enum { RT_SAVE_NONE, RT_SAVE_RUNS, RT_SAVE_DONE, RT_SAVE_FAILED } RtSaveEnd;
 RtSaveEnd rt_saver_ask(RtSaver *s, bool wait, char *err, size_t err_bytes);
+/* The best one: DIR/best is a second name of what DIR holds. No save may be under way. */
+bool rt_saver_keep_best(RtSaver *s, char *err, size_t err_bytes);
+/* DIR/best takes DIR's place, and stays under its own name too. */
+bool rt_saver_put_best(RtSaver *s, char *err, size_t err_bytes);
+/* The step of DIR/best; false: there is none that could be read. */
+bool rt_saver_best_step(const RtSaver *s, uint64_t *step);
 void rt_saver_close(RtSaver *s); /* waits for what was started; may be NULL */
 
 /* ---- reading ---- */

@@ -1,5 +1,5 @@
-/* Earlier checkpoints, DIR/step-N: second names (hard links) of the files that DIR had before, so that
- * keeping one costs no writing. They move along when DIR is replaced. */
+/* Earlier checkpoints, DIR/step-N, and the best one, DIR/best: second names (hard links) of the files that
+ * DIR had before, so that keeping one costs no writing. They move along when DIR is replaced. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -30,10 +30,9 @@ void rt_remove_checkpoint(const char *dir) {
     rmdir(dir);
 }
 
-bool rt_keep_last(const char *dir, uint64_t step) {
-    char part[RT_PATH], to[RT_PATH], a[RT_PATH], b[RT_PATH];
+bool rt_keep_as(const char *dir, const char *to) {
+    char part[RT_PATH], a[RT_PATH], b[RT_PATH];
     rt_path_join(dir, ".step", part);
-    rt_keep_path(dir, step, to);
     rt_remove_checkpoint(part);
     rt_remove_checkpoint(to);
     bool ok = mkdir(part, 0777) == 0;
@@ -45,6 +44,12 @@ bool rt_keep_last(const char *dir, uint64_t step) {
     if (!ok) rt_remove_checkpoint(part);
     errno = e;
     return ok;
+}
+
+bool rt_keep_last(const char *dir, uint64_t step) {
+    char to[RT_PATH];
+    rt_keep_path(dir, step, to);
+    return rt_keep_as(dir, to);
 }
 
 static int by_value(const void *a, const void *b) {

@@ -54,6 +54,8 @@ bool rt_site_put(const RtSite *g);  /* temp is whole: into its place */
 void rt_keep_path(const char *dir, uint64_t step, char out[RT_PATH]);
 /* Gives what stands in dir this second name. False: it could not, errno says why. */
 bool rt_keep_last(const char *dir, uint64_t step);
+bool rt_keep_as(const char *dir, const char *to); /* so too, for any directory on the same file system */
+#define RT_BEST_DIR "best"
 /* Removes earlier ones from step `from` on, and of the rest all but the last n. */
 void rt_keep_prune(const char *dir, uint64_t from, int n);
 int rt_keep_list(const char *dir, uint64_t **steps); /* ascending, malloc'd */

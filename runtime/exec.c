@@ -1,7 +1,9 @@
 #include "runtime/exec.h"
 #include <errno.h>
 #include "runtime/message.h"
+#include "runtime/norms.h"
 #include "runtime/optimizer.h"
+#include "runtime/profile.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,20 +192,27 @@ static void optimizer_scalars(RtExec *x) {
     const uint64_t *updates = rt_tables_updates(x->tables);
     for (int i = 0; i < m->n_weights; i++)
         if (m->weights[i].optimizer >= 0)
-            x->opt[i] = rt_opt_step(&m->opts[m->weights[i].optimizer], x->step.step, updates[i] + 1);
+            x->opt[i] = rt_opt_step(&m->opts[m->weights[i].optimizer], x->step.step, updates[i] + 1,
+                                    *rt_tables_lr_scale(x->tables));
 }
 
 bool rt_exec_run(RtExec *x, int function, RtStepFn fn) {
     double start = now();
     x->loss_given = false;
     x->step.stop = 0;
-    x->step.check = 0;
+    x->function = function;
+    x->step.check = rt_profile_is_on() ? RT_CHECK_MARK : RT_CHECK_NONE;
     if (function == RT_TRAIN) {
         x->step.step++;
         optimizer_scalars(x);
         rt_tables_before_step(x->tables, x->step.step, x->step.tables);
+        if (x->norms) {
+            uint64_t begun = rt_span();
+            rt_norms_rehearse(x->norms, x, fn);
+            rt_span_end(begun, "rehearsal for norms");
+        }
     }
-    rt_pool_run(x->pool, run, &(Run){x, fn});
+    if (!x->step.stop) rt_pool_run(x->pool, run, &(Run){x, fn});
     x->run_seconds += now() - start;
     if (x->step.stop) return false;
     if (function == RT_TRAIN) rt_tables_after_step(x->tables, x->step.step);
@@ -212,10 +221,10 @@ bool rt_exec_run(RtExec *x, int function, RtStepFn fn) {
 
 void rt_exec_find_nan(RtExec *x, RtStepFn fn) {
     x->check = (RtCheck){.on = true};
-    x->step.check = 1;
+    x->step.check = RT_CHECK_NAN;
     x->step.stop = 0;
     fn(&x->step, 0, 1);
-    x->step.check = 0;
+    x->step.check = RT_CHECK_NONE;
 }
 
 const void *rt_exec_output(const RtExec *x, int function, int output) {

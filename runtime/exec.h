@@ -25,6 +25,8 @@ typedef struct RtExec {
     bool loss_given;
     RtCheck check;
     double run_seconds; /* in generated code, in all */
+    int function;       /* of the last run: RT_TRAIN … */
+    struct RtNorms *norms; /* not NULL: the next training step is to fill it (norms.h) */
     uint64_t fixed_bytes, scratch_bytes;
     uint64_t row_block, *axis_elems, *local_elems, *uniq_elems; /* largest of the functions */
     uint64_t *axis_cap, *local_cap, *uniq_cap;

@@ -8,7 +8,7 @@
 #include "runtime/export.h"
 #include "runtime/message.h"
 #include "runtime/program.h"
-#include "runtime/wire.h"
+#include "runtime/protobuf.h"
 
 enum { IR_VERSION = 9, OPSET = 18 };
 enum {
@@ -39,75 +39,75 @@ static bool is_i64(const json_t *o) { return !strcmp(text_of(o, "type"), "i64");
 
 /* ---- nodes ---- */
 
-static void put_value(RtWire *w, int field, const char *name, int elem, const char *dim, const char *doc) {
-    RtWire value = {0}, type = {0}, tensor = {0}, shape = {0}, one = {0};
-    rt_wire_int(&tensor, TYPE_ELEM, elem);
+static void put_value(RtProto *w, uint32_t field, const char *name, int elem, const char *dim, const char *doc) {
+    RtProto value = {0}, type = {0}, tensor = {0}, shape = {0}, one = {0};
+    rt_proto_int(&tensor, TYPE_ELEM, elem);
     if (dim) {
-        rt_wire_text(&one, DIM_PARAM, dim);
-        rt_wire_message(&shape, SHAPE_DIM, &one);
-        rt_wire_message(&tensor, TYPE_SHAPE, &shape);
+        rt_proto_text(&one, DIM_PARAM, dim);
+        rt_proto_message(&shape, SHAPE_DIM, &one);
+        rt_proto_message(&tensor, TYPE_SHAPE, &shape);
     }
-    rt_wire_message(&type, TYPE_TENSOR, &tensor);
-    rt_wire_text(&value, VALUE_NAME, name);
-    rt_wire_message(&value, VALUE_TYPE, &type);
-    if (doc) rt_wire_text(&value, VALUE_DOC, doc);
-    rt_wire_message(w, field, &value);
+    rt_proto_message(&type, TYPE_TENSOR, &tensor);
+    rt_proto_text(&value, VALUE_NAME, name);
+    rt_proto_message(&value, VALUE_TYPE, &type);
+    if (doc) rt_proto_text(&value, VALUE_DOC, doc);
+    rt_proto_message(w, field, &value);
 }
 
-static void put_nodes(RtWire *w, const json_t *nodes);
+static void put_nodes(RtProto *w, const json_t *nodes);
 
 /* A loop's body. Types of its inputs and outputs: all that a layer's state is made of are numbers. */
-static void put_body(RtWire *w, const char *name, const json_t *body) {
-    RtWire g = {0};
+static void put_body(RtProto *w, const char *name, const json_t *body) {
+    RtProto g = {0};
     size_t i;
     json_t *x;
     put_nodes(&g, json_object_get(body, "nodes"));
-    rt_wire_text(&g, GRAPH_NAME, name);
+    rt_proto_text(&g, GRAPH_NAME, name);
     json_array_foreach(json_object_get(body, "inputs"), i, x)
         put_value(&g, GRAPH_INPUT, json_string_value(x), ELEM_F32, NULL, NULL);
     json_array_foreach(json_object_get(body, "outputs"), i, x)
         put_value(&g, GRAPH_OUTPUT, json_string_value(x), ELEM_F32, NULL, NULL);
-    rt_wire_message(w, ATTR_G, &g);
+    rt_proto_message(w, ATTR_G, &g);
 }
 
-static void put_attribute(RtWire *w, const char *name, const json_t *v) {
-    RtWire a = {0};
+static void put_attribute(RtProto *w, const char *name, const json_t *v) {
+    RtProto a = {0};
     size_t i;
     json_t *x;
     int type = ATTR_IS_STRING;
-    rt_wire_text(&a, ATTR_NAME, name);
+    rt_proto_text(&a, ATTR_NAME, name);
     if (json_is_integer(v)) {
-        rt_wire_int(&a, ATTR_I, json_integer_value(v));
+        rt_proto_int(&a, ATTR_I, json_integer_value(v));
         type = ATTR_IS_INT;
     } else if (json_is_real(v)) {
-        rt_wire_float(&a, ATTR_F, (float)json_real_value(v));
+        rt_proto_float(&a, ATTR_F, (float)json_real_value(v));
         type = ATTR_IS_FLOAT;
     } else if (json_is_array(v)) {
-        json_array_foreach(v, i, x) rt_wire_int(&a, ATTR_INTS, json_integer_value(x));
+        json_array_foreach(v, i, x) rt_proto_int(&a, ATTR_INTS, json_integer_value(x));
         type = ATTR_IS_INTS;
     } else if (json_is_object(v)) {
         put_body(&a, name, v);
         type = ATTR_IS_GRAPH;
     } else
-        rt_wire_text(&a, ATTR_S, json_string_value(v));
-    rt_wire_int(&a, ATTR_TYPE, type);
-    rt_wire_message(w, NODE_ATTRIBUTE, &a);
+        rt_proto_text(&a, ATTR_S, json_string_value(v));
+    rt_proto_int(&a, ATTR_TYPE, type);
+    rt_proto_message(w, NODE_ATTRIBUTE, &a);
 }
 
-static void put_node(RtWire *w, const json_t *node) {
-    RtWire n = {0};
+static void put_node(RtProto *w, const json_t *node) {
+    RtProto n = {0};
     size_t i;
     const char *key;
     json_t *x;
-    json_array_foreach(json_array_get(node, 1), i, x) rt_wire_text(&n, NODE_INPUT, json_string_value(x));
-    json_array_foreach(json_array_get(node, 2), i, x) rt_wire_text(&n, NODE_OUTPUT, json_string_value(x));
-    rt_wire_text(&n, NODE_NAME, text_at(json_array_get(node, 2), 0));
-    rt_wire_text(&n, NODE_OP, text_at(node, 0));
+    json_array_foreach(json_array_get(node, 1), i, x) rt_proto_text(&n, NODE_INPUT, json_string_value(x));
+    json_array_foreach(json_array_get(node, 2), i, x) rt_proto_text(&n, NODE_OUTPUT, json_string_value(x));
+    rt_proto_text(&n, NODE_NAME, text_at(json_array_get(node, 2), 0));
+    rt_proto_text(&n, NODE_OP, text_at(node, 0));
     json_object_foreach(json_array_get(node, 3), key, x) put_attribute(&n, key, x);
-    rt_wire_message(w, GRAPH_NODE, &n);
+    rt_proto_message(w, GRAPH_NODE, &n);
 }
 
-static void put_nodes(RtWire *w, const json_t *nodes) {
+static void put_nodes(RtProto *w, const json_t *nodes) {
     size_t i;
     json_t *x;
     json_array_foreach(nodes, i, x) put_node(w, x);
@@ -115,27 +115,27 @@ static void put_nodes(RtWire *w, const json_t *nodes) {
 
 /* ---- constants ---- */
 
-static void put_constant(RtWire *w, const json_t *c) {
-    RtWire t = {0};
+static void put_constant(RtProto *w, const json_t *c) {
+    RtProto t = {0};
     const json_t *shape = json_object_get(c, "shape"), *values = json_object_get(c, "values");
     size_t i, n = json_array_size(values), size = is_i64(c) ? sizeof(int64_t) : sizeof(float);
     json_t *x;
     char *raw = malloc(n * size + 1);
     if (!raw) abort();
-    json_array_foreach(shape, i, x) rt_wire_int(&t, TENSOR_DIMS, json_integer_value(x));
+    json_array_foreach(shape, i, x) rt_proto_int(&t, TENSOR_DIMS, json_integer_value(x));
     json_array_foreach(values, i, x) {
         int64_t whole = json_integer_value(x);
         float real = (float)json_number_value(x);
         memcpy(raw + i * size, is_i64(c) ? (const void *)&whole : (const void *)&real, size);
     }
-    rt_wire_int(&t, TENSOR_TYPE, is_i64(c) ? ELEM_I64 : ELEM_F32);
-    rt_wire_text(&t, TENSOR_NAME, text_of(c, "name"));
-    rt_wire_bytes(&t, TENSOR_RAW, raw, n * size);
+    rt_proto_int(&t, TENSOR_TYPE, is_i64(c) ? ELEM_I64 : ELEM_F32);
+    rt_proto_text(&t, TENSOR_NAME, text_of(c, "name"));
+    rt_proto_bytes(&t, TENSOR_RAW, raw, n * size);
     free(raw);
-    rt_wire_message(w, GRAPH_INITIALIZER, &t);
+    rt_proto_message(w, GRAPH_INITIALIZER, &t);
 }
 
-static void put_scalar(RtWire *w, const char *name, double v) {
+static void put_scalar(RtProto *w, const char *name, double v) {
     json_t *c = json_pack("{s:s,s:s,s:[],s:[f]}", "name", name, "type", "f32", "shape", "values", v);
     put_constant(w, c);
     json_decref(c);
@@ -143,7 +143,7 @@ static void put_scalar(RtWire *w, const char *name, double v) {
 
 /* ---- predictions ---- */
 
-static void put_op(RtWire *w, const char *op, const char *a, const char *b, const char *c, const char *to) {
+static void put_op(RtProto *w, const char *op, const char *a, const char *b, const char *c, const char *to) {
     json_t *in = json_array(), *node;
     const char *const names[] = {a, b, c};
     for (int i = 0; i < 3 && names[i]; i++) json_array_append_new(in, json_string(names[i]));
@@ -154,7 +154,7 @@ static void put_op(RtWire *w, const char *op, const char *a, const char *b, cons
 
 /* What rt_corrected does, for weights that were trained on a share of the negatives: p / (p + (1 - p) /
  * share) where p is a probability. Names begin with the prediction's, so they are nobody else's. */
-static void put_correction(RtWire *w, const char *p, const char *to) {
+static void put_correction(RtProto *w, const char *p, const char *to) {
     static const char *const steps[][4] = {
         {"Sub", "ctrc:1", "P", "T:rest"},          {"Div", "T:rest", "ctrc:share", "T:negatives"},
         {"Add", "P", "T:negatives", "T:all"},      {"Div", "P", "T:all", "T:corrected"},
@@ -176,7 +176,7 @@ static void put_correction(RtWire *w, const char *p, const char *to) {
     put_op(w, "Where", name[0], name[1], p, to);
 }
 
-static void put_predictions(RtWire *w, const json_t *outputs, double keep) {
+static void put_predictions(RtProto *w, const json_t *outputs, double keep) {
     size_t i;
     json_t *x;
     if (keep < 1) {
@@ -195,25 +195,25 @@ static void put_predictions(RtWire *w, const json_t *outputs, double keep) {
 
 /* ---- the model ---- */
 
-static void put_metadata(RtWire *w, const char *key, const char *value) {
-    RtWire e = {0};
-    rt_wire_text(&e, ENTRY_KEY, key);
-    rt_wire_text(&e, ENTRY_VALUE, value);
-    rt_wire_message(w, MODEL_METADATA, &e);
+static void put_metadata(RtProto *w, const char *key, const char *value) {
+    RtProto e = {0};
+    rt_proto_text(&e, ENTRY_KEY, key);
+    rt_proto_text(&e, ENTRY_VALUE, value);
+    rt_proto_message(w, MODEL_METADATA, &e);
 }
 
 /* All but the graph. */
-static RtWire model_head(const RtModel *m, double keep) {
-    RtWire w = {0}, opset = {0};
+static RtProto model_head(const RtModel *m, double keep) {
+    RtProto w = {0}, opset = {0};
     char share[40];
     json_t *missing = json_array();
     for (int i = 0; i < m->n_missing; i++) json_array_append_new(missing, json_string(m->missing[i]));
     char *texts = json_dumps(missing, JSON_COMPACT);
-    rt_wire_int(&w, MODEL_IR_VERSION, IR_VERSION);
-    rt_wire_text(&w, MODEL_PRODUCER, "ctrc");
-    rt_wire_text(&w, MODEL_PRODUCER_VERSION, m->ctrc);
-    rt_wire_int(&opset, OPSET_VERSION, OPSET);
-    rt_wire_message(&w, MODEL_OPSET, &opset);
+    rt_proto_int(&w, MODEL_IR_VERSION, IR_VERSION);
+    rt_proto_text(&w, MODEL_PRODUCER, "ctrc");
+    rt_proto_text(&w, MODEL_PRODUCER_VERSION, m->ctrc);
+    rt_proto_int(&opset, OPSET_VERSION, OPSET);
+    rt_proto_message(&w, MODEL_OPSET, &opset);
     put_metadata(&w, "model", m->name);
     put_metadata(&w, "digest", m->digest);
     snprintf(share, sizeof share, "%.17g", keep);
@@ -228,12 +228,12 @@ static RtWire model_head(const RtModel *m, double keep) {
     return w;
 }
 
-static RtWire graph_body(const RtModel *m, const json_t *graph, double keep) {
-    RtWire g = {0};
+static RtProto graph_body(const RtModel *m, const json_t *graph, double keep) {
+    RtProto g = {0};
     size_t i;
     json_t *x;
     put_nodes(&g, json_object_get(graph, "nodes"));
-    rt_wire_text(&g, GRAPH_NAME, m->name);
+    rt_proto_text(&g, GRAPH_NAME, m->name);
     json_array_foreach(json_object_get(graph, "constants"), i, x) put_constant(&g, x);
     json_array_foreach(json_object_get(graph, "inputs"), i, x) {
         char *doc = json_dumps(json_object_get(x, "doc"), JSON_COMPACT);
@@ -246,19 +246,15 @@ static RtWire graph_body(const RtModel *m, const json_t *graph, double keep) {
 }
 
 /* A weight's field of the graph up to its values, whose bytes follow. */
-static RtWire weight_head(const RtWeight *w) {
-    RtWire t = {0}, all = {0};
-    for (int k = 0; k < w->rank; k++) rt_wire_int(&t, TENSOR_DIMS, w->dim[k]);
-    rt_wire_int(&t, TENSOR_TYPE, ELEM_F32);
-    rt_wire_text(&t, TENSOR_NAME, w->name);
-    rt_wire_head(&t, TENSOR_RAW, w->size * sizeof(float));
-    rt_wire_head(&all, GRAPH_INITIALIZER, t.n + w->size * sizeof(float));
-    size_t n = all.n;
-    all.p = realloc(all.p, n + t.n);
-    if (!all.p) abort();
-    memcpy(all.p + n, t.p, t.n);
-    all.n = all.cap = n + t.n;
-    free(t.p);
+static RtProto weight_head(const RtWeight *w) {
+    RtProto t = {0}, all = {0};
+    for (int k = 0; k < w->rank; k++) rt_proto_int(&t, TENSOR_DIMS, w->dim[k]);
+    rt_proto_int(&t, TENSOR_TYPE, ELEM_F32);
+    rt_proto_text(&t, TENSOR_NAME, w->name);
+    rt_proto_head(&t, TENSOR_RAW, w->size * sizeof(float));
+    rt_proto_head(&all, GRAPH_INITIALIZER, t.n + w->size * sizeof(float));
+    rt_proto_raw(&all, t.data, t.n);
+    rt_proto_free(&t);
     return all;
 }
 
@@ -270,32 +266,32 @@ static const RtWeight *weight_at(const RtModel *m, const json_t *weights, size_t
 }
 
 /* Head, graph with its length, weights. What goes wrong is seen when the file is closed. */
-static void write_model(FILE *f, const RtModel *m, RtTables *t, const json_t *weights, const RtWire *body,
+static void write_model(FILE *f, const RtModel *m, RtTables *t, const json_t *weights, const RtProto *body,
                         uint64_t graph_bytes) {
-    RtWire w = model_head(m, *rt_tables_keep_negatives(t));
+    RtProto w = model_head(m, *rt_tables_keep_negatives(t));
     int number;
-    rt_wire_head(&w, MODEL_GRAPH, graph_bytes);
-    bool ok = put_file(f, w.p, w.n) && put_file(f, body->p, body->n);
-    free(w.p);
+    rt_proto_head(&w, MODEL_GRAPH, graph_bytes);
+    bool ok = put_file(f, w.data, w.n) && put_file(f, body->data, body->n);
+    rt_proto_free(&w);
     for (size_t i = 0; i < json_array_size(weights) && ok; i++) {
         const RtWeight *x = weight_at(m, weights, i, &number);
-        RtWire head = weight_head(x);
-        ok = put_file(f, head.p, head.n) && rt_weight_values(t, number, put_file, f);
-        free(head.p);
+        RtProto head = weight_head(x);
+        ok = put_file(f, head.data, head.n) && rt_weight_values(t, number, put_file, f);
+        rt_proto_free(&head);
     }
 }
 
 static bool write_graph(FILE *f, const RtModel *m, RtTables *t, const json_t *graph, char *err,
                         size_t err_bytes) {
     const json_t *weights = json_object_get(graph, "weights");
-    RtWire body = graph_body(m, graph, *rt_tables_keep_negatives(t));
+    RtProto body = graph_body(m, graph, *rt_tables_keep_negatives(t));
     uint64_t bytes = body.n;
     int number;
     for (size_t i = 0; i < json_array_size(weights); i++) {
         const RtWeight *x = weight_at(m, weights, i, &number);
-        RtWire head = weight_head(x);
+        RtProto head = weight_head(x);
         bytes += head.n + x->size * sizeof(float);
-        free(head.p);
+        rt_proto_free(&head);
     }
     bool fits = bytes < INT32_MAX - 4096; /* protobuf's limit for a message */
     if (fits) write_model(f, m, t, weights, &body, bytes);
@@ -304,7 +300,7 @@ static bool write_graph(FILE *f, const RtModel *m, RtTables *t, const json_t *gr
                  "the model '%s' takes %.1f GB, an ONNX file holds less than 2 GB\n"
                  "hint: --format safetensors has no such limit",
                  m->name, (double)bytes / 1e9);
-    free(body.p);
+    rt_proto_free(&body);
     return fits;
 }
 

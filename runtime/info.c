@@ -26,7 +26,23 @@ static uint64_t weight_bytes(const RtModel *m) {
     return n;
 }
 
+/* A function's, on one thread: each further one takes scratch_bytes more, which hold its values of a block of
+ * rows, too. */
 static uint64_t step_bytes(const RtFunction *f) { return f->fixed_bytes + f->scratch_bytes; }
+
+/* Bytes that a function takes for each position of a list, in all and in each thread for the positions of its
+ * block of rows; or for each row of a table that a step touches. */
+static uint64_t position_bytes(const RtFunction *f, int axis) { return f->axis_elems[axis] * sizeof(float); }
+static uint64_t local_bytes(const RtFunction *f, int axis) { return f->local_elems[axis] * sizeof(float); }
+static uint64_t touched_bytes(const RtFunction *f, int weight) {
+    return f->uniq_elems[weight] * sizeof(float);
+}
+
+static bool changes_model(const RtModel *m, const char *pass) {
+    for (int i = 0; i < m->n_changes; i++)
+        if (!strcmp(m->changes[i], pass)) return true;
+    return false;
+}
 
 static const char *optimizer_of(const RtModel *m, const RtWeight *w) {
     return w->optimizer >= 0 ? m->opts[w->optimizer].kind_name : NULL;
@@ -98,6 +114,26 @@ static json_t *metrics_json(const RtModel *m) {
     return a;
 }
 
+/* Of a training step's memory, what depends on the data. */
+static void data_memory_json(const RtModel *m, json_t *memory) {
+    const RtFunction *f = &m->fn[RT_TRAIN];
+    json_t *positions = json_object(), *local = json_object(), *rows = json_object();
+    for (int i = 0; i < m->n_axes; i++) {
+        if (f->axis_elems[i])
+            json_object_set_new(positions, m->axes[i].name, json_integer((json_int_t)position_bytes(f, i)));
+        if (f->local_elems[i])
+            json_object_set_new(local, m->axes[i].name, json_integer((json_int_t)local_bytes(f, i)));
+    }
+    for (int i = 0; i < m->n_weights; i++)
+        if (f->uniq_elems[i])
+            json_object_set_new(rows, m->weights[i].name, json_integer((json_int_t)touched_bytes(f, i)));
+    json_object_set_new(memory, "train_step_a_thread", json_integer((json_int_t)f->scratch_bytes));
+    json_object_set_new(memory, "train_step_a_position", positions);
+    json_object_set_new(memory, "train_step_a_thread_a_position", local);
+    json_object_set_new(memory, "block_rows", json_integer((json_int_t)f->row_block));
+    json_object_set_new(memory, "train_step_a_touched_row", rows);
+}
+
 /* ---- libraries ---- */
 
 /* The file's name of each that the program runs with; the program itself and what the kernel gives it have
@@ -137,6 +173,7 @@ static int info_json(const RtModel *m) {
                                   "train_step", (json_int_t)step_bytes(&m->fn[RT_TRAIN]), "eval_step",
                                   (json_int_t)step_bytes(&m->fn[RT_EVAL]), "predict_step",
                                   (json_int_t)step_bytes(&m->fn[RT_PREDICT])));
+    data_memory_json(m, json_object_get(o, "memory"));
     json_object_set_new(o, "flops_per_step", json_real(m->fn[RT_TRAIN].flops));
     json_object_set_new(o, "passes", strings(m->passes, m->n_passes));
     json_object_set_new(o, "changes", strings(m->changes, m->n_changes));
@@ -172,14 +209,48 @@ static void print_list(const char *title, const char *const *v, int n) {
     puts(n ? "" : " none");
 }
 
+static void print_passes(const RtModel *m) {
+    printf("%-12s", "passes");
+    for (int i = 0; i < m->n_passes; i++)
+        printf("%s %s%s", i ? "," : "", m->passes[i],
+               changes_model(m, m->passes[i]) ? " (changes the model)" : "");
+    puts(m->n_passes ? "" : " none");
+}
+
+/* Of a training step's memory, what depends on the data: lists by name, tables by what a row takes. */
+static void print_data_memory(const RtModel *m) {
+    const RtFunction *f = &m->fn[RT_TRAIN];
+    char text[32];
+    if (f->scratch_bytes) row("", "%s for each further thread", size_text(f->scratch_bytes, text));
+    for (int i = 0; i < m->n_axes; i++) {
+        if (f->axis_elems[i])
+            row("", "%s for each position of list %s", size_text(position_bytes(f, i), text),
+                m->axes[i].name);
+        if (f->local_elems[i])
+            row("", "%s for each position of list %s in a block of %" PRIu64 " rows, in each thread",
+                size_text(local_bytes(f, i), text), m->axes[i].name, f->row_block);
+    }
+    uint64_t least = UINT64_MAX, most = 0;
+    for (int i = 0; i < m->n_weights; i++) {
+        uint64_t bytes = touched_bytes(f, i);
+        if (bytes && bytes < least) least = bytes;
+        if (bytes > most) most = bytes;
+    }
+    if (most && least == most)
+        row("", "%s for each row of a table that a step touches", size_text(most, text));
+    else if (most)
+        row("", "%" PRIu64 " B to %s for each row of a table that a step touches", least,
+            size_text(most, text));
+}
+
 static void print_columns(const RtModel *m) {
     puts("\ncolumns");
     for (int i = 0; i < m->n_columns; i++) {
         const RtColumn *c = &m->columns[i];
         if (c->kind == RT_SKIP) continue;
-        printf("  %-28s %-6s %s%s%s%s\n", c->name, kinds[c->kind], c->is_list ? "list " : "",
-               c->side ? "beside " : "", c->used ? "" : "not read ",
-               c->used && !c->used_predict ? "not for predictions" : "");
+        printf("  %-28s %-6s%s%s%s%s\n", c->name, kinds[c->kind], c->is_list ? " list" : "",
+               c->side ? " beside" : "", c->used ? "" : " not read",
+               c->used && !c->used_predict ? " not for predictions" : "");
     }
 }
 
@@ -225,10 +296,11 @@ static int info_text(const RtModel *m) {
     row("training", "batch %" PRId64 ", epochs %" PRId64 ", shuffle %" PRId64 ", seed %" PRId64, m->batch,
         m->epochs, m->shuffle, m->seed);
     row("parameters", "%" PRIu64 ", trained %" PRIu64, parameters(m, false), parameters(m, true));
-    row("memory", "weights and slots %s with every row met, a step %s", size_text(weight_bytes(m), a),
-        size_text(step_bytes(&m->fn[RT_TRAIN]), b));
+    row("memory", "weights and slots %s with every row met, a step of %" PRId64 " rows %s",
+        size_text(weight_bytes(m), a), m->batch, size_text(step_bytes(&m->fn[RT_TRAIN]), b));
+    print_data_memory(m);
     row("arithmetic", "%.4g MFLOP a step", m->fn[RT_TRAIN].flops / 1e6);
-    print_list("passes", m->passes, m->n_passes);
+    print_passes(m);
     print_list("changes", m->changes, m->n_changes);
     print_kernels(m);
     print_libraries();

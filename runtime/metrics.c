@@ -50,6 +50,26 @@ void rt_metrics_reset(RtMetrics *s) {
     }
 }
 
+/* ---- saved and restored ---- */
+
+static bool needs_rows(const RtMetrics *s, int metric) {
+    RtMetricKind kind = s->m->metrics[metric].kind;
+    return kind == RT_AUC || kind == RT_GAUC;
+}
+
+bool rt_metrics_sums(const RtMetrics *s, int metric, RtMetricSums *out) {
+    const Rows *r = &s->rows[metric];
+    *out = (RtMetricSums){r->n, r->not_finite, r->p, r->y, r->loss, r->right};
+    return !needs_rows(s, metric);
+}
+
+void rt_metrics_restore(RtMetrics *s, int metric, const RtMetricSums *sums) {
+    Rows *r = &s->rows[metric];
+    r->n = sums->rows;
+    r->not_finite = sums->not_finite;
+    r->p = sums->p, r->y = sums->y, r->loss = sums->loss, r->right = sums->right;
+}
+
 /* ---- collecting ---- */
 
 static uint32_t float_bits(float x) {

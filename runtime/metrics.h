@@ -15,6 +15,15 @@ void rt_metrics_add(RtMetrics *s, int metric, uint32_t rows, const float *p, con
 /* False: undefined, and *why says why ("all labels are alike"). */
 bool rt_metrics_value(RtMetrics *s, int metric, double *out, const char **why);
 const char *rt_metric_name(RtMetricKind k);
+/* Sums over the rows so far, of the metrics that are made of sums (logloss, pcoc, accuracy), to be saved and
+ * restored: exact. AUC and GAUC need all rows: false. */
+typedef struct {
+    uint64_t rows;
+    bool not_finite;
+    double p, y, loss, right;
+} RtMetricSums;
+bool rt_metrics_sums(const RtMetrics *s, int metric, RtMetricSums *out);
+void rt_metrics_restore(RtMetrics *s, int metric, const RtMetricSums *sums);
 
 /* ---- rows as they are kept ---- */
 /* From now on of each prediction with a label (and a condition) the rows are kept, whatever its metrics are.

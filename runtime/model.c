@@ -356,6 +356,7 @@ static void parse_nodes(Parse *p, const json_t *fn, RtFunction *f, const char *f
         snprintf(j->where, sizeof j->where, "functions.%s.nodes[%d]", fn_name, i);
         f->nodes[i].id = (int)rt_json_int(j, o, "id", 0, INT32_MAX);
         f->nodes[i].op = rt_json_str(j, o, "op");
+        f->nodes[i].ops = json_object_get(o, "ops") ? rt_json_str(j, o, "ops") : f->nodes[i].op;
         f->nodes[i].name = rt_json_str_or_null(j, o, "name");
         f->nodes[i].at = rt_json_str_or_null(j, o, "at");
         f->nodes[i].type = rt_json_str(j, o, "type");

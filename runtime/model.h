@@ -71,7 +71,7 @@ typedef struct {
 
 typedef enum { RT_AT_FIXED, RT_AT_AXIS, RT_AT_UNIQ, RT_AT_INPUT } RtRegion;
 typedef struct { RtRegion region; uint64_t offset; int axis, input; } RtPlace;
-typedef struct { int id; const char *op, *name, *at, *type; } RtNodeInfo;
+typedef struct { int id; const char *op, *ops, *name, *at, *type; } RtNodeInfo; /* ops: those of a region */
 typedef struct {
     uint64_t fixed_bytes, scratch_bytes, row_block; uint64_t *axis_elems, *local_elems, *uniq_elems; double flops;
     RtNodeInfo *nodes; int n_nodes;

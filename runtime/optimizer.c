@@ -26,8 +26,8 @@ uint64_t rt_opt_decays(const RtOptimizer *o, uint64_t after, uint64_t to) {
     return to > after ? decays_through(o, to) - decays_through(o, after) : 0;
 }
 
-RtOptStep rt_opt_step(const RtOptimizer *o, uint64_t step, uint64_t updates) {
-    double lr = rt_sched_rate(&o->lr, (double)step);
+RtOptStep rt_opt_step(const RtOptimizer *o, uint64_t step, uint64_t updates, double scale) {
+    double lr = rt_sched_rate(&o->lr, (double)step) * scale;
     RtOptStep s = {.lr = (float)lr, .alpha = (float)lr, .decay = 1};
     if (o->kind == RT_ADAM || o->kind == RT_ADAM_ASYNC) {
         double t = (double)(o->kind == RT_ADAM ? step : updates);

@@ -5,8 +5,9 @@
 #include "runtime/model.h"
 
 double rt_sched_rate(const RtSched *s, double t);
-/* Scalars of step `step` (from 1); updates: of this variable, with this one (adam_async counts by it). */
-RtOptStep rt_opt_step(const RtOptimizer *o, uint64_t step, uint64_t updates);
+/* Scalars of step `step` (from 1); updates: of this variable, with this one (adam_async counts by it); the
+ * schedule's rate times `scale`. */
+RtOptStep rt_opt_step(const RtOptimizer *o, uint64_t step, uint64_t updates, double scale);
 /* Value that a slot's elements start from. */
 float rt_opt_slot_start(const RtOptimizer *o, const char *slot);
 /* How many decays of adagrad_decay come in steps after+1 … to. */

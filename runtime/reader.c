@@ -1,5 +1,6 @@
 /* The reader's public face, its threads and the queues between them. */
 #include "runtime/reader_internal.h"
+#include "runtime/profile.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,7 +97,9 @@ static bool cut_epoch(RtReader *r, RtCutter *c) {
         if (!b) return false;
         RtMessage error;
         uint64_t lines = 0;
+        uint64_t begun = rt_span();
         int got = rt_cutter_next(c, b, &lines, &error);
+        rt_span_end(begun, "read and split");
         if (got == 1) {
             RtRows *rows = take_rows(r, RT_ROWS);
             rows->file = b->file;
@@ -115,6 +118,7 @@ static bool cut_epoch(RtReader *r, RtCutter *c) {
 
 static void *cut_thread(void *reader) {
     RtReader *r = reader;
+    rt_profile_thread("reader: read and split");
     RtCutter *c = rt_cutter_new(r->plan, &r->files, r->wake[0]);
     for (uint64_t epoch = r->o.first_epoch; (!r->o.epochs || epoch < r->o.epochs) && cut_epoch(r, c); epoch++)
         if (r->o.cache) break;
@@ -124,6 +128,7 @@ static void *cut_thread(void *reader) {
 
 static void *parse_thread(void *reader) {
     RtReader *r = reader;
+    rt_profile_thread("reader: parse");
     RtParser *p = rt_parser_new(r->plan, &r->files, r->o.bad, &r->o.sampling);
     for (;;) {
         pthread_mutex_lock(&r->lock);
@@ -132,7 +137,9 @@ static void *parse_thread(void *reader) {
         if (b && !(r->work = b->next)) r->work_end = &r->work;
         pthread_mutex_unlock(&r->lock);
         if (!b) break;
+        uint64_t begun = rt_span();
         rt_parse_block(p, b, b->rows);
+        rt_span_end(begun, "parse");
         pthread_mutex_lock(&r->lock);
         b->rows->done = true;
         pthread_cond_signal(&r->rows_done);

@@ -1,6 +1,7 @@
 /* The assembly thread: takes parsed rows in the order of the files, permutes each run, and makes batches.
  * A batch is handed on only when a further row is known, or the epoch's end: so the last one can say that it
  * is. */
+#include "runtime/profile.h"
 #include "runtime/reader_internal.h"
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +61,10 @@ static bool emit(Assembly *a, bool last) {
     RtBatch *b = free_batch(a->r);
     RtMessage error;
     if (!b) return false;
-    if (!rt_batch_fill(a->r->assembler, b, a->batch, a->n_batch, &error)) {
+    uint64_t begun = rt_span();
+    bool ok = rt_batch_fill(a->r->assembler, b, a->batch, a->n_batch, &error);
+    rt_span_end(begun, "assemble a batch");
+    if (!ok) {
         set_error(a, &error);
         return false;
     }
@@ -249,6 +253,7 @@ static bool repeat_epoch(Assembly *a) {
 
 void *rt_reader_assemble(void *reader) {
     RtReader *r = reader;
+    rt_profile_thread("reader: assemble");
     Assembly a = {.r = r,
                   .run_rows = r->o.shuffle,
                   .epoch = r->o.first_epoch,

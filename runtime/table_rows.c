@@ -133,14 +133,14 @@ void rt_tables_touch(RtTables *t, const RtTableBatch *b, int weight, uint32_t lo
 }
 
 /* Rates of past steps, for exact adam. */
-static void remember_alpha(RtStore *s, uint64_t step) {
+static void remember_alpha(RtStore *s, uint64_t step, double scale) {
     if (!s->alpha_n) s->alpha_from = step;
     if (s->alpha_n == s->alpha_cap) {
         s->alpha_cap = s->alpha_cap ? 2 * s->alpha_cap : 1024;
         s->alpha = realloc(s->alpha, s->alpha_cap * sizeof *s->alpha);
         if (!s->alpha) abort();
     }
-    s->alpha[s->alpha_n++] = rt_opt_step(s->opt, step, step).alpha;
+    s->alpha[s->alpha_n++] = rt_opt_step(s->opt, step, step, scale).alpha;
 }
 
 /* A lazy weight kept whole is never fetched: its accumulators catch up here. */
@@ -158,7 +158,7 @@ void rt_tables_before_step(RtTables *t, uint64_t step, const RtTableBatch *batch
     for (int i = 0; i < t->m->n_weights; i++) {
         RtStore *s = &t->store[i];
         if (!s->last) continue;
-        if (s->w->sparse && s->opt->kind == RT_ADAM) remember_alpha(s, step);
+        if (s->w->sparse && s->opt->kind == RT_ADAM) remember_alpha(s, step, t->lr_scale);
         if (!s->w->sparse && s->opt->kind == RT_ADAGRAD_DECAY) dense_decays(t, i, &batch[i], step);
     }
 }

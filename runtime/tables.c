@@ -130,7 +130,7 @@ static void dense_initialise(RtTables *t, int i) {
 
 RtTables *rt_tables_new(const RtModel *m, uint64_t seed, char *err, size_t err_bytes) {
     RtTables *t = take(1, sizeof *t);
-    *t = (RtTables){.m = m, .seed = seed, .keep_negatives = 1};
+    *t = (RtTables){.m = m, .seed = seed, .keep_negatives = 1, .lr_scale = 1};
     t->store = take(m->n_weights, sizeof *t->store);
     t->updates = take(m->n_weights, sizeof *t->updates);
     t->weights = take(m->n_weights, sizeof *t->weights);
@@ -189,10 +189,12 @@ uint64_t rt_tables_bytes(const RtTables *t) {
             sum += s->w->size * sizeof(float) * (1 + s->w->n_slots);
             continue;
         }
-        uint64_t met = s->met;
+        pthread_mutex_lock((pthread_mutex_t *)&s->lock); /* readers may be giving rows out */
+        uint64_t met = s->met, index = s->index.size;
+        pthread_mutex_unlock((pthread_mutex_t *)&s->lock);
         if (s->direct)
             for (uint64_t r = 0; r < s->rows; r++) met += s->state[r] != 0;
-        sum += met * row + (s->direct ? 0 : met * sizeof *s->ids) + s->index.size * sizeof *s->index.entry;
+        sum += met * row + (s->direct ? 0 : met * sizeof *s->ids) + index * sizeof *s->index.entry;
     }
     return sum;
 }
@@ -207,6 +209,7 @@ void rt_tables_release(RtTables *t) {
 uint64_t *rt_tables_updates(RtTables *t) { return t->updates; }
 uint64_t rt_tables_seed(const RtTables *t) { return t->seed; }
 double *rt_tables_keep_negatives(RtTables *t) { return &t->keep_negatives; }
+double *rt_tables_lr_scale(RtTables *t) { return &t->lr_scale; }
 bool rt_tables_is_large(const RtTables *t, int weight) { return t->store[weight].rows > RT_DIRECT_ROWS; }
 uint64_t rt_tables_rows(const RtTables *t, int weight) { return t->store[weight].rows; }
 uint64_t rt_tables_width(const RtTables *t, int weight) { return t->store[weight].width; }

@@ -59,5 +59,7 @@ uint64_t rt_tables_seed(const RtTables *t);
 /* The share of negatives that the weights were trained on, 1: all. What they predict is corrected by it
  * (rt_corrected), so it is saved with them. */
 double *rt_tables_keep_negatives(RtTables *t);
+/* What all rates are multiplied by, 1 at first (--lr-plateau). */
+double *rt_tables_lr_scale(RtTables *t);
 
 #endif

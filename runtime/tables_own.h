@@ -35,7 +35,7 @@ typedef struct {
 struct RtTables {
     const RtModel *m;
     uint64_t seed, done;              /* done: steps trained */
-    double keep_negatives;
+    double keep_negatives, lr_scale;
     RtStore *store;                   /* [weight] */
     uint64_t *updates;                /* [weight] */
     float **weights, **slots, **rows; /* as in RtStep */

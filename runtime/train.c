@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "runtime/message.h"
+#include "runtime/profile.h"
 #include "runtime/stop.h"
 #include "runtime/train.h"
 
@@ -13,12 +14,12 @@
 
 /* What has become of the save that was begun last. A disk that is full now may not be so at the end, so the
  * work isn't thrown away. */
-static void hear_of_save(RtTrain *t, bool wait) {
+void rt_train_hear_of_save(RtTrain *t, bool wait) {
     char err[RT_MESSAGE] = "";
     if (!t->saver || rt_train_ask_save(t, wait, err, sizeof err) != RT_SAVE_FAILED) return;
     if (t->saved)
         rt_warn("%s; training goes on, the checkpoint of step %llu stays", err,
-                (unsigned long long)t->saved_step);
+                (unsigned long long)t->saved_at.step);
     else
         rt_warn("%s; training goes on without a checkpoint", err);
 }
@@ -26,15 +27,24 @@ static void hear_of_save(RtTrain *t, bool wait) {
 /* While training goes on. Where saves are due faster than the disk takes them training waits for it: each is
  * made, and there are never two snapshots. */
 static void save_midway(RtTrain *t) {
-    hear_of_save(t, true);
+    rt_train_hear_of_save(t, true);
     rt_train_start_save(t);
-    hear_of_save(t, false);
+    rt_train_hear_of_save(t, false);
 }
 
 static int save(RtTrain *t) {
     char err[RT_MESSAGE] = "";
-    hear_of_save(t, true);
+    rt_train_hear_of_save(t, true);
     if (rt_train_save(t, err, sizeof err)) return RT_EXIT_OK;
+    return rt_fail(RT_EXIT_FAILED, "%s", err);
+}
+
+/* At the end: with --early-stop the best checkpoint, which may be of an earlier step. */
+static int save_result(RtTrain *t) {
+    char err[RT_MESSAGE] = "";
+    if (!rt_judge_takes_best(t)) return save(t);
+    rt_train_hear_of_save(t, true);
+    if (rt_saver_put_best(t->saver, err, sizeof err)) return RT_EXIT_OK;
     return rt_fail(RT_EXIT_FAILED, "%s", err);
 }
 
@@ -61,7 +71,13 @@ static int heed(RtTrain *t) {
 
 static bool done(const RtTrain *t) {
     return (t->steps >= 0 && t->run.steps >= (uint64_t)t->steps) ||
-           (t->epochs && t->epoch_number >= (uint64_t)t->epochs);
+           (t->epochs && t->epoch_number >= (uint64_t)t->epochs) || t->judge.stop;
+}
+
+/* After each end of an epoch, and where --eval-every asks for it. */
+static int judge(RtTrain *t) {
+    if (rt_train_evaluates(t)) rt_judge(t);
+    return RT_EXIT_OK;
 }
 
 static int end_epoch(RtTrain *t) {
@@ -71,45 +87,77 @@ static int end_epoch(RtTrain *t) {
     t->ended = false;
     t->epoch_number++;
     rt_train_begin_epoch(t);
-    return code;
+    return judge(t);
+}
+
+static int evaluate_midway(RtTrain *t) {
+    t->due = true;
+    int code = rt_train_evaluate_midway(t);
+    if (code != RT_EXIT_OK) return code;
+    t->due = false;
+    return judge(t);
+}
+
+static bool evaluation_is_due(const RtTrain *t, uint64_t rows) {
+    const RtEvery *e = &t->a->eval_every;
+    if (!e->n) return false;
+    uint64_t n = (uint64_t)e->n;
+    return e->rows ? t->run.rows / n > (t->run.rows - rows) / n : t->run.steps % n == 0;
 }
 
 static int step(RtTrain *t, const RtBatch *b) {
+    uint64_t begun = rt_span();
     rt_exec_batch(t->x, b);
+    rt_train_before_step(t);
     if (!rt_exec_run(t->x, RT_TRAIN, t->m->program->train))
         return rt_report_nan(t->x, RT_TRAIN, t->reader, b);
     if (!rt_train_evaluates(t)) rt_collect(t->x, RT_TRAIN, t->metrics);
     rt_train_count(t);
+    rt_span_end(begun, "step");
     return RT_EXIT_OK;
 }
 
 static int use(RtTrain *t, RtBatch *b) {
     bool last = b->last_of_epoch;
+    uint32_t rows = b->rows;
     int code = step(t, b);
     rt_reader_release(t->reader, b);
     if (code == RT_EXIT_OK) code = rt_too_many_bad_rows(t->reader, t->a);
-    if (code == RT_EXIT_OK && last) code = end_epoch(t);
+    if (code == RT_EXIT_OK && last)
+        code = end_epoch(t);
+    else if (code == RT_EXIT_OK && evaluation_is_due(t, rows))
+        code = evaluate_midway(t);
     bool due = t->a->save_every > 0 && t->run.steps % (uint64_t)t->a->save_every == 0;
     if (code == RT_EXIT_OK && due && !done(t)) save_midway(t);
     return code;
 }
 
+/* Where --steps ends an epoch early, or evaluations do. */
+static int cut_epoch(RtTrain *t) {
+    bool judged = t->evaluation && t->evaluated_step == t->run.steps;
+    int code = rt_train_end_epoch(t);
+    if (code == RT_EXIT_OK && rt_train_evaluates(t) && !judged) rt_judge_cut(t);
+    return code;
+}
+
 static int loop(RtTrain *t) {
     char err[RT_MESSAGE] = "";
-    int code = t->ended ? end_epoch(t) : RT_EXIT_OK;
+    int code = t->ended ? end_epoch(t) : t->due ? evaluate_midway(t) : RT_EXIT_OK;
     while (code == RT_EXIT_OK && !done(t)) {
         RtBatch *b;
-        hear_of_save(t, false);
+        rt_train_hear_of_save(t, false);
         if ((code = heed(t)) != RT_EXIT_OK) return code;
+        rt_profile_step(t->run.steps + 1);
+        uint64_t begun = rt_span();
         int got = rt_reader_next(t->reader, &b, err, sizeof err);
+        rt_span_end(begun, "wait for rows");
         if (got < 0) return rt_fail(RT_EXIT_FAILED, "%s", err);
         if (got == 0) break;
         if (got == 1) code = use(t, b);
     }
     if (code == RT_EXIT_OK && !t->run.rows && t->steps)
         return rt_fail(RT_EXIT_FAILED, "the data has no rows");
-    if (code == RT_EXIT_OK && (t->in_epoch || (t->steps == 0 && rt_train_evaluates(t))))
-        code = rt_train_end_epoch(t);
+    if (code == RT_EXIT_OK && (t->in_epoch || (t->steps == 0 && rt_train_evaluates(t)))) code = cut_epoch(t);
     return code;
 }
 
@@ -176,6 +224,29 @@ static int open_reader(RtTrain *t) {
     return RT_EXIT_OK;
 }
 
+enum { PROFILED = 100 }; /* steps, if none are given: those that come first */
+
+static int open_profile(RtTrain *t) {
+    char err[RT_MESSAGE] = "";
+    RtRange r = t->a->profile_steps;
+    if (!t->a->profile) return RT_EXIT_OK;
+    if (!r.last) r = (RtRange){(int64_t)t->run.steps + 1, (int64_t)t->run.steps + PROFILED};
+    if (!rt_profile_open(t->m, t->a->profile, (uint64_t)r.first, (uint64_t)r.last, err, sizeof err))
+        return rt_fail(RT_EXIT_FAILED, "%s", err);
+    if (!done(t)) rt_profile_step(t->run.steps + 1); /* the reader begins before the loop does */
+    return RT_EXIT_OK;
+}
+
+static int close_profile(const RtTrain *t) {
+    char err[RT_MESSAGE] = "";
+    uint64_t steps;
+    if (!rt_profile_close(&steps, err, sizeof err)) return rt_fail(RT_EXIT_FAILED, "%s", err);
+    if (!steps && t->a->profile && t->x)
+        rt_warn("%s: no step was recorded, training ended after step %llu", t->a->profile,
+                (unsigned long long)t->run.steps);
+    return RT_EXIT_OK;
+}
+
 static int open_all(RtTrain *t) {
     char err[RT_MESSAGE] = "";
     const RtArgs *a = t->a;
@@ -185,13 +256,13 @@ static int open_all(RtTrain *t) {
     if (a->save && !(t->saver = rt_saver_open(a->save, a->keep > 0 ? (int)a->keep : 2, err, sizeof err)))
         return rt_fail(RT_EXIT_FAILED, "%s", err);
     rt_progress_init(&t->progress, a->progress);
+    t->metrics = rt_metrics_new(t->m);
     if ((code = rt_train_start(t)) != RT_EXIT_OK) return code;
-    if (a->log && !(t->log = rt_log_open(a->log, t->run.steps, err, sizeof err)))
-        return rt_fail(RT_EXIT_FAILED, "%s", err);
+    if ((code = open_profile(t)) != RT_EXIT_OK) return code;
+    if (!rt_train_open_logs(t, err, sizeof err)) return rt_fail(RT_EXIT_FAILED, "%s", err);
     if (!(t->x = rt_exec_new(t->m, t->tables, rt_args_threads(a), err, sizeof err)))
         return rt_fail(RT_EXIT_FAILED, "%s", err);
     t->x->step.step = t->run.steps;
-    t->metrics = rt_metrics_new(t->m);
     rt_train_name_epoch(t);
     return done(t) ? RT_EXIT_OK : open_reader(t);
 }
@@ -203,7 +274,7 @@ static int run(RtTrain *t) {
     code = loop(t);
     rt_progress_clear();
     if (code == RT_EXIT_AGAIN) return stop(t);
-    if (code == RT_EXIT_OK && t->a->save) code = save(t);
+    if (code == RT_EXIT_OK && t->a->save) code = save_result(t);
     if (code == RT_EXIT_OK) code = rt_train_print(t);
     return code;
 }
@@ -216,19 +287,24 @@ int rt_train(const RtModel *m, const RtArgs *a) {
     t.log_every = a->log_every > 0 ? a->log_every : 100;
     t.shuffle = a->no_shuffle ? 0 : (uint64_t)m->shuffle;
     int code = check_usage(m, a, t.epochs);
+    if (code == RT_EXIT_OK) code = rt_judge_init(&t);
     if (code == RT_EXIT_OK) code = run(&t);
-    hear_of_save(&t, true);
+    rt_train_hear_of_save(&t, true);
     if (t.reader) rt_reader_close(t.reader);
-    if (!rt_log_close(t.log, err, sizeof err) && code == RT_EXIT_OK)
+    if (!rt_train_close_logs(&t, err, sizeof err) && code == RT_EXIT_OK)
         code = rt_fail(RT_EXIT_FAILED, "%s", err);
     rt_saver_close(t.saver);
     rt_stop_unwatch();
     json_decref(t.entries);
     json_decref(t.last);
     json_decref(t.data);
+    json_decref(t.eval_data);
+    json_decref(t.evaluation);
+    json_decref(t.evaluations);
     free(t.first_bad);
     rt_metrics_free(t.metrics);
-    rt_exec_free(t.x);
+    rt_exec_free(t.x); /* its threads end, then nothing writes to the profile any more */
+    int profiled = close_profile(&t);
     rt_tables_free(t.tables);
-    return code;
+    return code != RT_EXIT_OK ? code : profiled;
 }

@@ -1,11 +1,13 @@
 /* What is saved of a training beside its weights, and going on from it: training A rows, stopping and going
  * on for B ends in the same bytes as A + B in one go. So all that decides them is compared first. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/checkpoint_own.h"
 #include "runtime/message.h"
+#include "runtime/profile.h"
 #include "runtime/train.h"
 
 /* ---- saving ---- */
@@ -27,6 +29,22 @@ static const char *bad_rows_word(const RtTrain *t) { return t->a->on_bad_row ? "
 
 static double keep_negatives(const RtTrain *t) { return t->a->keep_negatives > 0 ? t->a->keep_negatives : 1; }
 
+/* Of each metric: what it has summed up of the epoch so far, null if it needs the rows themselves, or has
+ * sums of only some of them. */
+static json_t *sums_json(const RtTrain *t) {
+    json_t *all = json_array();
+    for (int i = 0; i < t->m->n_metrics; i++) {
+        RtMetricSums s;
+        bool whole = rt_metrics_sums(t->metrics, i, &s) && (!t->metrics_from || t->sums_restored) &&
+                     isfinite(s.p) && isfinite(s.y) && isfinite(s.loss) && isfinite(s.right);
+        json_array_append_new(all, !whole ? json_null()
+                                          : json_pack("{s:I,s:b,s:f,s:f,s:f,s:f}", "rows", (json_int_t)s.rows,
+                                                      "not_finite", s.not_finite, "p", s.p, "y", s.y, "loss",
+                                                      s.loss, "right", s.right));
+    }
+    return all;
+}
+
 static json_t *run_json(const RtTrain *t) {
     const RtReader *r = t->reader;
     json_t *o = json_object();
@@ -39,6 +57,13 @@ static json_t *run_json(const RtTrain *t) {
     json_object_set_new(o, "bad_rows", json_integer((json_int_t)(r ? rt_reader_bad_rows(r) : t->bad_before)));
     json_object_set_new(o, "first_bad", first_bad ? json_string(first_bad) : json_null());
     json_object_set_new(o, "ended", json_boolean(t->ended));
+    if (!rt_train_evaluates(t) && t->epoch.rows && !t->ended) json_object_set_new(o, "sums", sums_json(t));
+    if (rt_train_evaluates(t)) {
+        json_object_set_new(o, "due", json_boolean(t->due));
+        json_object_set_new(o, "judge", rt_judge_json(t));
+        json_object_set(o, "evaluations", t->evaluations);
+        if (t->eval_data) json_object_set(o, "eval_data", t->eval_data);
+    }
     json_object_set_new(o, "run", part_json(&t->run));
     json_object_set_new(o, "epoch", part_json(&t->epoch));
     json_object_set_new(o, "logged", part_json(&t->logged));
@@ -48,8 +73,16 @@ static json_t *run_json(const RtTrain *t) {
     return o;
 }
 
+/* Where training stands. */
+static RtTrainMark mark_now(const RtTrain *t) {
+    return (RtTrainMark){
+        .step = t->x->step.step, .evaluations = t->judge.evaluations, .ended = t->ended, .due = t->due};
+}
+
 static bool is_saved(const RtTrain *t) {
-    return t->saved && t->saved_step == t->x->step.step && t->saved_ended == t->ended;
+    RtTrainMark a = t->saved_at, b = mark_now(t);
+    return t->saved && a.step == b.step && a.ended == b.ended && a.due == b.due &&
+           a.evaluations == b.evaluations;
 }
 
 static RtState state_now(const RtTrain *t) {
@@ -57,33 +90,41 @@ static RtState state_now(const RtTrain *t) {
         .step = t->x->step.step, .epoch = t->epoch_number, .epoch_rows = t->epoch.rows, .run = run_json(t)};
 }
 
-static void note_saved(RtTrain *t, uint64_t step, bool ended) {
+static void note_saved(RtTrain *t, RtTrainMark at) {
     t->saved = true;
-    t->saved_step = step;
-    t->saved_ended = ended;
+    t->saved_at = at;
 }
 
-bool rt_train_save(RtTrain *t, char *err, size_t err_bytes) {
+static bool save(RtTrain *t, char *err, size_t err_bytes) {
     if (is_saved(t)) return true;
     RtState s = state_now(t);
     bool ok = rt_saver_save(t->saver, t->m, t->tables, &s, err, err_bytes);
     json_decref(s.run);
-    if (ok) note_saved(t, s.step, t->ended);
+    if (ok) note_saved(t, mark_now(t));
     return ok;
 }
 
+bool rt_train_save(RtTrain *t, char *err, size_t err_bytes) {
+    uint64_t begun = rt_span();
+    bool ok = save(t, err, err_bytes);
+    rt_span_end(begun, "checkpoint");
+    return ok;
+}
+
+/* Training waits for the snapshot only. */
 void rt_train_start_save(RtTrain *t) {
     if (is_saved(t)) return;
+    uint64_t begun = rt_span();
     RtState s = state_now(t);
-    t->saving_step = s.step;
-    t->saving_ended = t->ended;
+    t->saving_at = mark_now(t);
     rt_saver_start(t->saver, t->m, t->tables, &s);
     json_decref(s.run);
+    rt_span_end(begun, "checkpoint");
 }
 
 RtSaveEnd rt_train_ask_save(RtTrain *t, bool wait, char *err, size_t err_bytes) {
     RtSaveEnd end = rt_saver_ask(t->saver, wait, err, err_bytes);
-    if (end == RT_SAVE_DONE) note_saved(t, t->saving_step, t->saving_ended);
+    if (end == RT_SAVE_DONE) note_saved(t, t->saving_at);
     return end;
 }
 
@@ -142,9 +183,9 @@ static void compare_file(RtLines *c, const json_t *saved, const json_t *here) {
 }
 
 /* Names and places of files don't matter, their contents and order do. */
-static void compare_data(RtLines *c, const json_t *saved, const json_t *here) {
+static void compare_data(RtLines *c, const char *what, const json_t *saved, const json_t *here) {
     size_t n = json_array_size(saved), k = json_array_size(here);
-    if (n != k) rt_line(c, "data: %zu file%s in the checkpoint, %zu here", n, n == 1 ? "" : "s", k);
+    if (n != k) rt_line(c, "%s: %zu file%s in the checkpoint, %zu here", what, n, n == 1 ? "" : "s", k);
     for (size_t i = 0; i < n && i < k; i++)
         compare_file(c, json_array_get(saved, i), json_array_get(here, i));
 }
@@ -164,7 +205,13 @@ static int compare(const RtTrain *t, const char *dir, const json_t *json) {
     compare_text(&c, "--on-bad-row", json_object_get(run, "on_bad_row"), bad_rows_word(t));
     compare_share(&c, "--eval-fraction", json_object_get(run, "eval_fraction"), t->a->eval_fraction, 0);
     compare_share(&c, "--keep-negatives", json_object_get(json, "keep_negatives"), keep_negatives(t), 1);
-    if (t->data) compare_data(&c, json_object_get(run, "data"), t->data);
+    if (t->data) compare_data(&c, "data", json_object_get(run, "data"), t->data);
+    const json_t *judge = json_object_get(run, "judge");
+    if (rt_judge_matters(t, judge)) {
+        rt_judge_compare(t, judge, &c);
+        if (t->eval_data)
+            compare_data(&c, "evaluation data", json_object_get(run, "eval_data"), t->eval_data);
+    }
     if (!c.n || (t->a->resume & RT_RESUME_FORCE)) return RT_EXIT_OK;
     return rt_fail(RT_EXIT_FAILED,
                    "%s: the training that was stopped was another one%s\nhint: --resume=force goes on all "
@@ -190,6 +237,25 @@ static json_t *metrics_of(const json_t *entries) {
     return o;
 }
 
+static void restore_sums(RtTrain *t, const json_t *all) {
+    t->sums_restored = !rt_train_evaluates(t) && json_array_size(all) == (size_t)t->m->n_metrics;
+    for (int i = 0; i < t->m->n_metrics && t->sums_restored; i++) {
+        const json_t *o = json_array_get(all, (size_t)i);
+        RtMetricKind kind = t->m->metrics[i].kind;
+        RtMetricSums s = {.rows = (uint64_t)json_integer_value(json_object_get(o, "rows")),
+                          .not_finite = json_is_true(json_object_get(o, "not_finite")),
+                          .p = json_number_value(json_object_get(o, "p")),
+                          .y = json_number_value(json_object_get(o, "y")),
+                          .loss = json_number_value(json_object_get(o, "loss")),
+                          .right = json_number_value(json_object_get(o, "right"))};
+        if (json_is_object(o))
+            rt_metrics_restore(t->metrics, i, &s);
+        else if (kind != RT_AUC && kind != RT_GAUC)
+            t->sums_restored = false;
+    }
+    if (!t->sums_restored) rt_metrics_reset(t->metrics);
+}
+
 static void restore(RtTrain *t, const RtState *s) {
     const json_t *o = s->run;
     restore_part(&t->run, json_object_get(o, "run"));
@@ -200,6 +266,7 @@ static void restore(RtTrain *t, const RtState *s) {
     t->epoch_number = s->epoch;
     t->in_epoch = s->epoch_rows > 0;
     t->metrics_from = s->epoch_rows;
+    if (t->in_epoch) restore_sums(t, json_object_get(o, "sums"));
     t->ended = json_is_true(json_object_get(o, "ended"));
     t->read_before = json_number_value(json_object_get(o, "read_s"));
     t->compute_before = json_number_value(json_object_get(o, "compute_s"));
@@ -210,8 +277,36 @@ static void restore(RtTrain *t, const RtState *s) {
     t->entries = json_deep_copy(json_object_get(o, "epochs"));
     t->last = metrics_of(t->entries);
     t->saved = true;
-    t->saved_step = s->step;
-    t->saved_ended = t->ended;
+    bool due = json_is_true(json_object_get(o, "due"));
+    t->due = due && t->a->eval_every.n;
+    rt_judge_restore(t, json_object_get(o, "judge"));
+    t->saved_at =
+        (RtTrainMark){.step = s->step, .evaluations = t->judge.evaluations, .ended = t->ended, .due = due};
+    if (json_is_array(json_object_get(o, "evaluations"))) {
+        json_decref(t->evaluations);
+        t->evaluations = json_deep_copy(json_object_get(o, "evaluations"));
+    }
+}
+
+/* DIR/best must be what the checkpoint says; or of a later step, which will come again. */
+static int find_best(RtTrain *t, const char *dir) {
+    const RtJudge *j = &t->judge;
+    uint64_t step;
+    char err[RT_MESSAGE] = "";
+    if (t->a->early_stop <= 0 || isnan(j->best)) return RT_EXIT_OK;
+    if (rt_saver_best_step(t->saver, &step) && (step == j->best_step || step > t->run.steps))
+        return RT_EXIT_OK;
+    if (j->best_step == t->run.steps && t->saved && rt_saver_keep_best(t->saver, err, sizeof err))
+        return RT_EXIT_OK;
+    if (t->a->resume & RT_RESUME_FORCE) {
+        t->judge.best = NAN;
+        return RT_EXIT_OK;
+    }
+    return rt_fail(
+        RT_EXIT_FAILED,
+        "%s: the best checkpoint so far, of step %llu, is not in %s/best\nhint: --resume=force goes "
+        "on without it",
+        dir, (unsigned long long)j->best_step, t->a->save);
 }
 
 static int go_on(RtTrain *t) {
@@ -231,8 +326,10 @@ static int go_on(RtTrain *t) {
         *rt_tables_keep_negatives(t->tables) = keep_negatives(t);
         t->saved = last; /* otherwise what stands in the directory is damaged */
         rt_saver_begin(t->saver, last ? RT_SAVE_GO_ON : RT_SAVE_REPAIR);
-        fprintf(stderr, "going on from %s, after step %llu\n", dir, (unsigned long long)s.step);
+        code = find_best(t, dir);
     }
+    if (code == RT_EXIT_OK)
+        fprintf(stderr, "going on from %s, after step %llu\n", dir, (unsigned long long)s.step);
     json_decref(json);
     return code;
 }
@@ -253,7 +350,12 @@ int rt_train_start(RtTrain *t) {
     char err[RT_MESSAGE] = "";
     const RtWords *data = &t->a->data;
     t->entries = json_array();
+    t->evaluations = json_array();
     if (t->a->save && data->n && !(t->data = rt_data_digests(t->m, data->v, data->n, err, sizeof err)))
+        return rt_fail(RT_EXIT_FAILED, "%s", err);
+    const RtWords *eval = &t->a->eval_data;
+    if (t->a->save && eval->n && (t->a->early_stop > 0 || t->a->lr_plateau.n) &&
+        !(t->eval_data = rt_data_digests(t->m, eval->v, eval->n, err, sizeof err)))
         return rt_fail(RT_EXIT_FAILED, "%s", err);
     return t->a->resume && rt_checkpoint_is_there(t->a->save) ? go_on(t) : begin(t);
 }

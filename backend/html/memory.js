@@ -1,5 +1,6 @@
 /* The memory plan as a map: phases from left to right, places in the arena from top to bottom, a value a
- * block that stands from the phase that makes it to the last that reads it. */
+ * block that stands from the phase that makes it to the last that reads it. An arena that a thread has for
+ * a block of rows is mapped the same way by kernels, which a thread runs one after the other. */
 
 const SVG = 'http://www.w3.org/2000/svg';
 
@@ -41,8 +42,8 @@ class MemoryView {
     this.func = func;
     this.lines = this.page.last().funcs.find(f => f.name === func.name).byId;
     this.select.replaceChildren(...func.arenas.map((a, i) => {
-      const unit = a.name[0] === '~' ? ' a position' : a.name[0] === '@' ? ' a unique row' : '';
-      return new Option(`${a.name}: ${showBytes(a.size)}${unit}`, i);
+      const unit = a.name.includes('~') ? ' a position' : a.name[0] === '@' ? ' a unique row' : '';
+      return new Option(`${a.name}: ${showBytes(a.size)}${unit}${a.of === 'block' ? ', in each thread' : ''}`, i);
     }));
     this.draw();
   }
@@ -55,7 +56,11 @@ class MemoryView {
     for (const b of this.map.querySelectorAll('.block.on')) b.classList.remove('on');
     if (block) block.classList.add('on');
     const b = block && this.arena.buffers[+block.dataset.i];
-    this.page.hoverBuffer(b ? { line: this.lineOf(block), first: b[1], last: b[2], offset: b[3], bytes: b[4] } : null);
+    this.page.hoverBuffer(b ? { line: this.lineOf(block), first: b[1], last: b[2], offset: b[3], bytes: b[4], perBlock: b[5], unit: this.unit() } : null);
+  }
+
+  unit() {
+    return this.arena.of === 'block' ? 'kernel' : 'phase';
   }
 
   /* Layers in the order in which they are met, the eight largest with a colour of their own. */
@@ -77,13 +82,16 @@ class MemoryView {
   draw() {
     if (!this.func || !this.map.clientWidth) return;
     this.arena = this.func.arenas[+this.select.value || 0];
-    const phases = 1 + Math.max(0, ...this.arena.buffers.map(b => b[2]), ...this.func.kernels.map(k => k[1]));
+    const kernels = this.unit() === 'kernel';
+    const phases = kernels ? this.func.kernels.length :
+      1 + Math.max(0, ...this.arena.buffers.map(b => b[2]), ...this.func.kernels.map(k => k[1]));
     const width = this.map.clientWidth, height = Math.max(220, this.map.clientHeight);
     const box = { left: 64, top: 22, right: width - 12, bottom: height - 70 };
     const x = phase => box.left + phase / phases * (box.right - box.left);
     const y = offset => box.top + offset / Math.max(1, this.arena.size) * (box.bottom - box.top);
     const root = svg('svg', { width, height, viewBox: `0 0 ${width} ${height}`, role: 'img',
                               'aria-label': `memory of func ${this.func.name}` });
+    if (this.func.blocks && !kernels) this.drawLoop(root, box, x);
     this.drawAxes(root, box, x, y, phases);
     const colour = this.colours(), used = new Map();
     this.arena.buffers.forEach((b, i) => {
@@ -111,7 +119,17 @@ class MemoryView {
       if (p % every === 0)
         root.append(svg('text', { class: 'axis', x: (x(p) + x(p + 1)) / 2, y: 14, 'text-anchor': 'middle' }, p));
     }
-    root.append(svg('text', { class: 'axis', x: box.left - 8, y: 14, 'text-anchor': 'end' }, 'phase'));
+    root.append(svg('text', { class: 'axis', x: box.left - 8, y: 14, 'text-anchor': 'end' }, this.unit()));
+  }
+
+  /* Phases that a step runs for one block of rows after the other. */
+  drawLoop(root, box, x) {
+    const [first, last] = this.func.loop, width = x(last + 1) - x(first);
+    const band = svg('rect', { class: 'loop', x: x(first), y: box.top, width, height: box.bottom - box.top });
+    const told = `run ${this.func.blocks} times, a block of rows each`, room = Math.floor(width / 6);
+    band.append(svg('title', {}, told));
+    root.append(band, svg('text', { class: 'axis', x: x(first) + width / 2, y: box.bottom + 11, 'text-anchor': 'middle' },
+                          told.length <= room ? told : `× ${this.func.blocks}`));
   }
 
   drawBlock(root, b, i, colour, x, y) {
@@ -126,7 +144,7 @@ class MemoryView {
     root.append(g);
   }
 
-  /* What lives in each phase, against the arena's size. */
+  /* What lives in each phase or kernel, against the arena's size. */
   drawLive(root, box, x, phases, height) {
     const live = new Array(phases).fill(0), top = box.bottom + 14, room = height - top - 18;
     for (const [, first, last, , bytes] of this.arena.buffers) for (let p = first; p <= last; p++) live[p] += bytes;
@@ -139,7 +157,7 @@ class MemoryView {
     root.append(svg('line', { class: 'grid', x1: box.left, x2: box.right, y1: top + room, y2: top + room }));
     root.append(svg('text', { class: 'axis', x: box.left - 8, y: top + room / 2 + 4, 'text-anchor': 'end' }, 'live'));
     root.append(svg('text', { class: 'axis', x: box.left, y: height - 4 },
-      `${this.arena.buffers.length} values; most at once ${showBytes(most)} in phase ${live.indexOf(most)}, arena ${showBytes(this.arena.size)}`));
+      `${this.arena.buffers.length} values; most at once ${showBytes(most)} in ${this.unit()} ${live.indexOf(most)}, arena ${showBytes(this.arena.size)}`));
     const above = 100 * (this.arena.size / most - 1);
     this.text.textContent = above < 0.05 ? 'as small as any placement can be' : `${above.toFixed(1)} % above the least that any placement needs`;
   }

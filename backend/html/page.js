@@ -1,5 +1,8 @@
 /* The page: which state, which view, which op; and what hovering, clicking and keys do. */
 
+/* Long words may be parted, with a hyphen, where a tick has little room. */
+const mayBreak = name => name.replace(/[a-z]{12,}/g, word => word.slice(0, 6) + '\u00ad' + word.slice(6));
+
 class Page {
   constructor(data) {
     this.data = data;
@@ -40,7 +43,8 @@ class Page {
   assumptions() {
     const { batch, lists, rates } = this.data;
     const told = lists.filter(x => x[2]).map(([name, n]) => `${n} for ~${name}, its maximum`);
-    if (told.length < lists.length) told.push('1 for a list that declares none');
+    const guessed = lists.find(x => !x[2]);
+    if (guessed) told.push(`${guessed[1]} for a list that declares none`);
     return `Work is that of a whole batch of ${showCount(batch)} rows, each with a row of its own in each table` +
       (lists.length ? `; positions a row: ${told.join('; ')}` : '') + '. ' +
       `Times are on one thread: arithmetic or bytes, whichever takes longer, at ${(rates.flops / 1e9).toFixed(0)} GFLOP/s, ` +
@@ -73,7 +77,7 @@ class Page {
     states.forEach((s, i) => {
       const button = element('button', '', ''), ops = this.work(i)[1], was = i ? this.work(i - 1)[1] : ops;
       const told = i === 0 ? `${ops} ops` : ops === was ? '' : `${ops > was ? '+' : '−'}${Math.abs(ops - was)} ops`;
-      button.append(element('span', 'name', s.pass || this.firstName()), element('span', 'delta', told));
+      button.append(element('span', 'name', mayBreak(s.pass || this.firstName())), element('span', 'delta', told));
       button.title = s.pass ? `${s.pass}: ${s.meaning} (${s.kind})` : 'before the first pass';
       button.tabIndex = -1; // the slider is the keyboard's way
       button.addEventListener('click', () => this.goToState(i));
@@ -217,7 +221,8 @@ class Page {
     this.source.show(b.line && b.line.span, [], true);
     const type = b.line && / : ([^@#"]+)/.exec(b.line.what);
     this.about([['b', b.line ? `%${b.line.id} ${b.line.op}` : ''], ['', b.line ? b.line.name : ''], ['', type ? type[1].trim() : ''],
-      ['', `phases ${b.first} to ${b.last}`], ['', `${showBytes(b.bytes)} at ${showCount(b.offset)}`]]);
+      ['', `${b.unit}s ${b.first} to ${b.last}`],
+      ['', `${showBytes(b.bytes)} at ${showCount(b.offset)}${b.perBlock ? ', the rows of one block' : ''}`]]);
   }
 
   /* ---- the line below ---- */
@@ -237,7 +242,7 @@ class Page {
     if (!s.pass) return this.about([['b', this.firstName()], ['', this.data.files.length ? 'before the first pass' : 'as the file holds it'], ['', 'click an op to pin it; ← → go from pass to pass']]);
     const told = [[counts.added, 'added'], [counts.removed, 'removed'], [counts.changed, 'changed'], [counts.planned, 'with a new plan']]
       .filter(x => x[0]).map(x => `${x[0]} ${x[1]}`).join(', ');
-    this.about([['b', s.pass], ['', s.meaning], ['', told ? 'lines: ' + told : 'nothing changed']]);
+    this.about([['b', s.pass], ['', wordsOf(s.effect || '') || s.meaning], ['', told ? 'lines: ' + told : 'nothing changed']]);
   }
 
   /* ---- mouse and keys ---- */

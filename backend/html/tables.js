@@ -175,10 +175,23 @@ function beforeAfter(before, after, show) {
   return cell;
 }
 
-function nameAndMeaning(r) {
+function twoLines(first, second) {
   const cell = element('span', 'two');
-  cell.append(element('b', '', r.name), element('span', 'meaning', r.meaning));
-  cell.title = r.meaning;
+  cell.append(element('b', '', first), element('span', 'meaning', second));
+  cell.title = first;
+  return cell;
+}
+
+/* Of an effect, what the other columns don't say: its words, and what was planned. */
+function wordsOf(effect) {
+  const [, words, plan] = /^(.*?;)? ?func .* MB(?: as before)?,? ?(.*)$/.exec(effect) || ['', effect];
+  return [words && words.replace(/;$/, ''), plan].filter(x => x).join('; ');
+}
+
+/* Its own words, or what it is for. */
+function did(r) {
+  const cell = element('span', 'did' + (r.did ? '' : ' meaning'), r.did || r.meaning);
+  cell.title = r.did ? r.meaning : '';
   return cell;
 }
 
@@ -186,15 +199,15 @@ function passTable(page) {
   const rows = page.data.states.map((state, i) => {
     const [, ops, flops, bytes] = page.work(i), was = i ? page.work(i - 1) : [];
     return { i, name: state.pass || page.firstName(), kind: state.kind || '', meaning: state.meaning || 'before the first pass',
-             ops, flops, bytes, was: { ops: was[1], flops: was[2], bytes: was[3] } };
+             did: wordsOf(state.effect || ''), ops, flops, bytes, was: { ops: was[1], flops: was[2], bytes: was[3] } };
   });
   const pair = (key, show) => (v, r) => beforeAfter(r.was[key], v, show);
   const table = new Table($('view-passes'), [
-    { title: 'pass', value: r => r.i, show: (v, r) => nameAndMeaning(r), words: r => r.name + ' ' + r.meaning, left: true, width: 'minmax(180px, 1fr)' },
-    { title: 'kind', value: r => r.kind, left: true, width: '72px' },
+    { title: 'pass', value: r => r.i, show: (v, r) => twoLines(r.name, r.kind), words: r => r.name + ' ' + r.kind, left: true, width: 'minmax(160px, .7fr)' },
     { title: 'ops', value: r => r.ops, show: pair('ops', showCount), width: '84px' },
-    { title: 'FLOPs', value: r => r.flops, show: pair('flops', showFlops), width: '140px' },
-    { title: 'bytes', value: r => r.bytes, show: pair('bytes', showBytes), width: '140px' },
+    { title: 'FLOPs', value: r => r.flops, show: pair('flops', showFlops), width: '146px' },
+    { title: 'bytes', value: r => r.bytes, show: pair('bytes', showBytes), width: '146px' },
+    { title: 'what it did', value: r => r.did || r.meaning, show: (v, r) => did(r), left: true, width: 'minmax(170px, 1fr)' },
   ], { click: r => (page.goToState(r.i), page.tab('ir')), height: 46 });
   table.set(rows);
   table.host.append(element('p', 'note', 'Of a step of func model, and from differentiate on of func train, which has the gradients ' +

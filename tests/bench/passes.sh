@@ -43,7 +43,7 @@ build() { # build NAME MODEL FLAGS…
   compile "$work/$name.plan" "$@" --emit=plan
   [ $timed = no ] || compile "$work/$name" "$@"
 }
-graph() { compile "$work/$1.ir" "$2" "${@:3}" --emit=ir; sed -i '/^applied /d' "$work/$1.ir"; }
+graph() { compile "$work/$1.ir" "$2" "${@:3}" --emit=ir; sed -i '/^\(applied\|effect\) /d' "$work/$1.ir"; }
 for m in $only; do
   build $m.all $m; graph $m.all $m
   for p in $passes; do

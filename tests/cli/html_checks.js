@@ -7,6 +7,7 @@
   const check = (ok, what) => {
     count++;
     if (!ok) failures.push(what);
+    if (!ok && window.stopAtFirst) throw new Error(what);
   };
   const same = (a, b, what) => check(a === b, `${what}: expected ${JSON.stringify(b)}, found ${JSON.stringify(a)}`);
   const get = id => document.getElementById(id);
@@ -39,7 +40,7 @@
         check(rows.length > 5, `state ${i} shows lines`);
         for (const row of rows) same(textOf(row), text[numberOf(row)], `state ${i}, line ${numberOf(row) + 1}`);
       }
-      same(all('#ticks .on .name').map(e => e.textContent).join(), data.states[i].pass || 'frontend', 'the tick that is on');
+      same(all('#ticks .on .name').map(e => e.textContent).join().replace('\u00ad', ''), data.states[i].pass || 'frontend', 'the tick that is on');
     }
     slide(1);
     key('ArrowRight');
@@ -157,8 +158,18 @@
   function others() {
     get('tab-memory').click();
     same(all('#view-memory .block').length, data.funcs[0].arenas[0].buffers.length, 'blocks in the map');
+    same(all('#view-memory .loop title').map(e => e.textContent).join(), data.funcs[0].blocks ? `run ${data.funcs[0].blocks} times, a block of rows each` : '', 'the loop over blocks');
     mouse(all('#view-memory .block rect')[0], 'mouseover');
     check(/phases \d+ to \d+/.test(get('about').textContent), 'a block tells its phases');
+    const local = data.funcs[0].arenas.findIndex(a => a.of === 'block');
+    check(local > 0, 'a thread has an arena of its own');
+    const choice = all('#view-memory select')[0];
+    choice.value = local;
+    choice.dispatchEvent(new Event('change'));
+    same(all('#view-memory .block').length, data.funcs[0].arenas[local].buffers.length, 'blocks in the map of a thread');
+    same(all('#view-memory .loop').length, 0, 'loops in the map of a thread');
+    mouse(all('#view-memory .block rect')[0], 'mouseover');
+    check(/kernels \d+ to \d+/.test(get('about').textContent), 'a block of a thread tells its kernels');
     get('func').value = data.funcs.at(-1).name;
     get('func').dispatchEvent(new Event('change'));
     same(all('#view-memory .block').length, data.funcs.at(-1).arenas[0].buffers.length, 'blocks of another function');
@@ -169,6 +180,12 @@
     same(all('#view-passes .body .row').length, Math.min(data.states.length, all('#view-passes .body .row').length), 'passes');
     const rows = all('#view-passes .body .row b').map(b => b.textContent);
     data.states.slice(1, rows.length).forEach((s, i) => same(rows[i + 1], s.pass, 'a pass in the table'));
+    sorted('#view-passes .body').slice(1, rows.length).forEach((r, i) => {
+      const effect = data.states[i + 1].effect, told = r.lastChild.textContent;
+      const words = /^(.*); func/.exec(effect), plan = /MB, (.*)/.exec(effect);
+      for (const m of [words, plan]) if (m) check(told.includes(m[1]), `${data.states[i + 1].pass} did '${m[1]}', told is '${told}'`);
+      check(told, 'every pass tells something');
+    });
     key('1');
     check(!get('view-ir').hidden, 'the key 1 shows the IR');
   }

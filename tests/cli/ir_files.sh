@@ -60,9 +60,23 @@ expect 0 ./clicks info; prints '^passes +simplify, onehot-to-embedding, split-co
 # the same model, too: a checkpoint of one is the other's, without a word
 expect 0 ./clicks.direct eval --data clicks.csv --load ckpt; quiet
 
-# ---- what a pass says it saved is part of the IR and of the plan ----
-grep -qE '^effect "split-concat: 1 product split, forward [0-9.]+ to [0-9.]+ MFLOP and [0-9.]+ to [0-9.]+ MB a step of 48 rows, lists at their max or 20"$' rich.ir || fail "rich.ir doesn't say what split-concat saved"
-expect 0 "$ctrc" rich.ir --emit=plan; prints '^split-concat: 1 product split, forward '
+# ---- what each pass did is part of the IR and of the plan ----
+grep -qE '^effect "split-concat: 1 product split; func model, [0-9]+ to [0-9]+ ops, [0-9.]+ to [0-9.]+ MFLOP, [0-9.]+ to [0-9.]+ MB"$' rich.ir || fail "rich.ir doesn't say what split-concat saved"
+sed -n 's/^applied "\([^"]*\)"$/\1/p' rich.ir > order; sed -n 's/^effect "\([^:]*\): .*/\1/p' rich.ir > told; same order told
+expect 0 "$ctrc" rich.ir --emit=plan; prints '^split-concat: 1 product split; func model, '
+prints '^schedule: func train, [0-9]+( to [0-9]+)? ops, .* [0-9]+ phases, [0-9]+ barriers$'; prints '^plan-memory: .*, fixed [0-9.]+ KiB \(at least [0-9.]+ live at once\), [0-9.]+ KiB a thread for a block of rows$'
+expect 0 "$ctrc" rich.ctr '--enable=micro-batch(n=3)' --emit=ir -o blocks.ir
+hears "applied micro-batch(n=3), which changes the model: $(sed -n 's/^effect "micro-batch: \(.*\)"$/\1/p' blocks.ir)"
+# the program knows which of them changed the model, and not merely were asked to
+ctrc_quiet blocks.ir -o blocks; expect 0 ./blocks info; prints '^passes .*, lazy-update, micro-batch\(n=3\) \(changes the model\), fuse'; prints '^changes +micro-batch\(n=3\)$'
+expect 0 "$ctrc" clicks.ctr --enable=gru-to-sru -o none; says "warning: pass 'gru-to-sru' does not apply to this model"
+expect 0 ./none info; prints '^passes .*, gru-to-sru, split-concat'; prints '^changes +none$'
+flop=$("$ctrc" clicks.ctr --emit=plan | sed -n 's/^  total: .* phases, \([0-9.]*\) MFLOP.*/\1/p' | head -n 1)
+./none info | awk -v plan="$flop" '$1 == "arithmetic" { d = $2 - plan; ok = d < 0.06 && d > -0.06 } END { exit !ok }' || fail "info and the plan differ in the work of a step"
+expect 0 "$ctrc" rich.ir --enable=gru-to-sru,fuse --disable=lazy-update --emit=ir; same rich.ir out
+says "warning: pass 'gru-to-sru' is not run: this program is already behind where it stands, at 'plan-memory'
+warning: pass 'fuse' has run already: --enable=fuse changes nothing
+warning: pass 'lazy-update' has run already: --disable=lazy-update doesn't undo it"
 expect 0 "$ctrc" rich.ctr --disable=split-concat --emit=ir; quiet; ! grep -q 'split-concat' out || fail "--disable=split-concat ran it"
 expect 0 "$ctrc" --list-passes; prints '^split-concat +exact +-O1  products over a concat are split by how often its parts live, terms of q - k merged$'
 expect 0 "$ctrc" clicks.ctr --enable=split-concat --emit=plan; says "warning: pass 'split-concat' does not apply to this model"

@@ -61,18 +61,20 @@ usage "--seed: expected a whole number, found '99999999999999999999'" train --da
 usage "--progress: expected auto|always|never, found 'maybe'" train --data train.csv --progress maybe
 usage "--cache: expected none|memory, found 'disk'" train --data train.csv --cache=disk
 usage "--json takes no value" train --data train.csv --json=yes
-usage "--log-every needs --log" train --data train.csv --log-every 3
+usage "--log-every needs --log or --tensorboard" train --data train.csv --log-every 3
 usage "--data and --eval-data cannot both be stdin" train --data - --eval-data -
 usage "--data -: stdin can be read once only
 hint: add --epochs 1 or --cache memory" train --data - --epochs 2
 usage "export needs --format" export --load x
-usage "--eval-every is not in this version" train --data train.csv --eval-every 5
+usage "--eval-every needs --eval-data or --eval-fraction" train --data train.csv --eval-every 5
 
 # ---- info ----
 expect 0 ./clicks info; quiet
 prints "^model +clicks$"; prints "^source +clicks\.ctr, digest [0-9a-f]{16}$"; prints "^input +csv, with a header$"
 prints "^training +batch 32, epochs 1, shuffle 100, seed 1$"; prints "^parameters +505, trained 505$" # 50*4 + 9*16+16 + 16*8+8 + 8+1
-prints "^passes +.*differentiate"; prints "^metrics +auc of ctr$"; prints "^  user +string"; prints "^  click +label +not for predictions"
+prints "^compiled +by ctrc [0-9.]+ for native$"; prints "^memory +weights and slots [0-9.]+ kB with every row met, a step of 32 rows [0-9.]+ kB$"
+prints "^ +[0-9]+ B for each row of a table that a step touches$"
+prints "^passes +.*differentiate"; prints "^changes +none$"; prints "^metrics +auc of ctr$"; prints "^  user +string"; prints "^  click +label +not for predictions"
 prints "^  z\.mlp\.0\.dense\.kernel +\[9,16\] +glorot_uniform +adam"; prints "^  t +\[50,4\] .*rows as met"
 expect 0 ./clicks info --json; quiet
 keys model source digest ctrc march batch epochs steps shuffle seed format params columns predictions metrics weights parameters memory passes changes
@@ -112,7 +114,7 @@ a=$(field eval_loss); expect 0 ./clicks eval --data eval.csv --load zero --json;
 
 # ---- the log ----
 expect 0 ./clicks train --data train.csv --eval-data eval.csv --epochs 2 --log log.jsonl --log-every 4; quiet
-[ "$(grep -c '^{"step":[0-9]*,"epoch":[12],"rows":[0-9]*,"loss":0\.[0-9]*,"samples_per_s":[0-9.]*,"seconds":[0-9.e-]*}$' log.jsonl)" = 5 ] || { fail "lines of steps:"; cat log.jsonl; }
+[ "$(grep -c '^{"step":[0-9]*,"epoch":[12],"rows":[0-9]*,"loss":0\.[0-9]*,"lr":0.05,"samples_per_s":[0-9.]*,"seconds":[0-9.e-]*,.*"norm_rows":{"t":[0-9]*}}$' log.jsonl)" = 5 ] || { fail "lines of steps:"; cat log.jsonl; }
 [ "$(grep -c '^{"step":[12]0,"epoch_end":[12],.*"eval_loss":.*"auc":{"ctr":' log.jsonl)" = 2 ] || { fail "lines of epochs:"; cat log.jsonl; }
 [ "$(sed -n 's/^{"step":\([0-9]*\),.*/\1/p' log.jsonl | tr '\n' ' ')" = "4 8 10 12 16 20 20 " ] || { fail "order of the log:"; cat log.jsonl; }
 expect 1 ./clicks train --data train.csv --log none/log.jsonl; says "error: cannot write none/log.jsonl: no such file or directory"

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Every `ctr` block of models/README.md and README.md is a whole program: it must pass `ctrc check` without a warning.
+# Every `ctr` block of models/README.md, README.md and ir/README.md is a whole program: it must pass `ctrc check` without
+# a warning. The functions shown in ir/README.md are what the compiler prints (CTRC_UPDATE_GOLDEN=1 writes them anew).
 set -u
 ctrc=$BUILD/bin/ctrc
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
 n=0; bad=0
-for page in models/README.md README.md; do
+for page in models/README.md README.md ir/README.md; do
   [ -f "$page" ] || continue
   awk -v dir="$dir" -v page="${page//\//_}" '
     /^```ctr$/ { inside = 1; k++; f = dir "/" page "." k ".ctr"; next }
@@ -16,7 +17,27 @@ for f in "$dir"/*.ctr; do
   out=$("$ctrc" check "$f" 2>&1) || { echo "$f does not compile:"; echo "$out"; bad=1; continue; }
   [ -z "$out" ] || { echo "$f is not clean:"; echo "$out"; bad=1; }
 done
-[ "$n" -ge 4 ] || { echo "only $n snippets found"; bad=1; }
+# shown WHEN PASS FUNC: of ir/README.md's program, before or after that pass
+shown() {
+  "$ctrc" "$dir/five.ctr" --march=x86-64-v3 "--print-$1=$2" --emit=plan -o "$dir/plan" 2> "$dir/err" | awk -v f="$3" '$1 == "func" { on = $2 == f } on'
+  grep -v "^$1 $2:$" "$dir/err"
+}
+cp "$dir/ir_README.md.1.ctr" "$dir/five.ctr"
+awk '/^; (before|after) .*, func / && fence { print $2, $3, $5 } { fence = $0 == "```ir" }' ir/README.md | tr -d , > "$dir/list"
+k=0
+while read -r when pass func; do
+  k=$((k + 1))
+  awk -v want="; $when $pass, func $func" '$0 == want { on = 1; next } $0 == "```" { on = 0 } on' ir/README.md > "$dir/is"
+  shown "$when" "$pass" "$func" > "$dir/should"
+  if [ -n "${CTRC_UPDATE_GOLDEN:-}" ]; then
+    awk -v want="; $when $pass, func $func" -v from="$dir/should" '$0 == "```" { on = 0 } !on
+      $0 == want { on = 1; while ((getline line < from) > 0) print line }' ir/README.md > "$dir/page" && cp "$dir/page" ir/README.md
+  elif ! diff "$dir/is" "$dir/should" > "$dir/diff"; then
+    echo "ir/README.md: func $func $when $pass isn't what the compiler prints:"; cat "$dir/diff"; bad=1
+  fi
+done < "$dir/list"
+[ "$k" = 3 ] || { echo "only $k functions found in ir/README.md"; bad=1; }
+[ "$n" -ge 5 ] || { echo "only $n snippets found"; bad=1; }
 for v in uid mid cat; do printf 'default\na\nb\n' > "$dir/${v}_voc.txt"; done
 for f in models/*.ctr models/papers/*.ctr; do
   grep -q '^model ' "$f" || continue   # imported by others

@@ -10,6 +10,9 @@ long="train --data train.csv --epochs 100000 --cache memory --json"
 start() { env --default-signal=INT,TERM,USR1 ./clicks "$@" > out 2> err < /dev/null & pid=$!; }
 # await TEST…: until it holds, at most 20 s
 await() { local n=0; until eval "$*"; do n=$((n + 1)); [ $n -lt 2000 ] || { fail "waited in vain for: $*"; cat err; return; }; sleep 0.01; done; }
+# trains [STEP]: what was started with $logged has made the step, or any
+logged="--log log.jsonl --log-every 20 --log-norms off"
+trains() { await grep -qs "'\"step\":${1-}'" log.jsonl; rm -f log.jsonl; }
 # ends CODE: the program started
 ends() { wait $pid; local got=$?; [ $got = "$1" ] || { fail "exit code $got, expected $1"; cat err; }; }
 step() { sed -n 's/^ *"step": \([0-9]*\),$/\1/p' "$1/state.json"; }
@@ -27,7 +30,8 @@ done
 # in an evaluation, which is done anew when training goes on
 mkfifo slow; sleep 30 > slow & sleeper=$!
 rm -rf ckpt
-start train --data train.csv --epochs 2 --save ckpt --eval-data slow; sleep 0.5; kill -INT $pid; ends 75
+# shellcheck disable=SC2086
+{ start train --data train.csv --epochs 2 --save ckpt --eval-data slow $logged --log-every 125; trains 125; kill -INT $pid; ends 75; }
 grep -q '"ended": true' ckpt/state.json || fail "stopped while evaluating, but nothing says so"
 expect 0 ./clicks train --data train.csv --epochs 2 --save ckpt --eval-data eval.csv --resume --json
 prints '"rows":8000,.*"epochs":\[\{"rows":4000,.*"eval_rows":120.*\},\{"rows":4000,.*"eval_rows":120'
@@ -35,7 +39,7 @@ expect 0 ./clicks train --data train.csv --epochs 2 --save go; same go/weights.s
 # while it waits for rows that don't come
 mkfifo rows; { cat train.csv; sleep 30; } > rows & feeder=$!
 env --default-signal=TERM ./clicks train --data - --save piped > out 2> err < rows & pid=$!
-sleep 0.5; kill $pid; ends 75; whole piped
+await [ -e piped.lock ]; sleep 0.1; kill $pid; ends 75; whole piped
 kill $sleeper $feeder 2> /dev/null; wait $sleeper $feeder 2> /dev/null
 
 # ---- two SIGINTs: at once, the checkpoint stays ----
@@ -49,15 +53,15 @@ whole ckpt
 # ---- without --save nothing can be saved: the signals do what they always do ----
 # shellcheck disable=SC2086
 for signal in TERM:143 INT:130; do
-  start $long; sleep 0.3; kill -s ${signal%:*} $pid; ends ${signal#*:}
+  start $long $logged; trains; kill -s ${signal%:*} $pid; ends ${signal#*:}
 done
 # shellcheck disable=SC2086
-{ start $long; sleep 0.3; kill -USR1 $pid; await [ -s err ]; says "warning: SIGUSR1 asks to save, but there is no --save"; kill $pid; ends 143; }
+{ start $long $logged; trains; kill -USR1 $pid; await [ -s err ]; says "warning: SIGUSR1 asks to save, but there is no --save"; kill $pid; ends 143; }
 
 # ---- SIGUSR1: save and go on ----
 rm -rf ckpt
 # shellcheck disable=SC2086
-start $long --save ckpt; sleep 0.3; absent ckpt
+start $long --save ckpt $logged; trains; absent ckpt
 kill -USR1 $pid; await [ -e ckpt/state.json ]; first=$(step ckpt)
 kill -USR1 $pid; await '[ "$(step ckpt)" -gt $first ]'; mv err err1; mv out out1; whole ckpt; ls -d ckpt/step-* > /dev/null || fail "the one before isn't kept"
 kill $pid; ends 75; whole ckpt
@@ -88,7 +92,7 @@ rm -rf ckpt; expect 0 ./clicks train --data train.csv --save ckpt --steps 30; cp
 going on from ckpt, after step 30
 warning: cannot write ckpt.tmp/weights.safetensors: file too large; training goes on, the checkpoint of step 30 stays
 warning: cannot write ckpt.tmp/weights.safetensors: file too large; training goes on, the checkpoint of step 30 stays
-warning: training went on in epoch 1: its metrics are of the 3040 rows since"; exit $bad) || bad=1
+warning: training went on in epoch 1: its auc is of the 3040 rows since"; exit $bad) || bad=1
 same before/state.json ckpt/state.json; same before/weights.safetensors ckpt/weights.safetensors; absent ckpt.tmp ckpt.lock
 rm -rf none
 (ulimit -f 4; expect 1 ./clicks train --data train.csv --save none --save-every 100

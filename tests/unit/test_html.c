@@ -38,11 +38,12 @@ static json_t *read_data(Html *h) {
 }
 
 /* In place: the Diag's stream must not move. */
-static void html(Html *h, const char *path) {
+static void html(Html *h, const char *path, const PassArg *asked) {
     *h = (Html){.fx = fx_new()};
     Diag *d = fx_diag(&h->fx);
     BackendPage *page = backend_page_new(h->fx.arena);
     PassOptions o = {.level = 2, .out = stdout, .watch = backend_page_keep, .watch_context = page};
+    o.enable = asked, o.n_enable = asked != NULL;
     assert_true(backend_target(d, "native", &o.target));
     path = arena_strdup(h->fx.arena, path); /* the program keeps it */
     h->p = frontend_compile(h->fx.arena, d, path, NULL, 0, CTRC_SOURCE_DIR "/frontend/lib");
@@ -58,7 +59,7 @@ static void html_of_text(Html *h, const char *text) {
     FILE *f = fdopen(mkstemp(path), "w");
     fputs(text, f);
     fclose(f);
-    html(h, path);
+    html(h, path, NULL);
     unlink(path);
 }
 
@@ -157,6 +158,10 @@ static void check_states(Html *h) {
             assert_null(json_object_get(s, "pass"));
         else
             assert_string_equal(string(s, "pass"), h->p->applied[i - 1]);
+        if (i > 0) {
+            const char *effect = strstr(h->p->effects[i - 1], ": ");
+            assert_string_equal(string(s, "effect"), effect + 2);
+        }
         Fx fx = fx_new();
         IrProgram *again = fx_program(&fx, text);
         assert_string_equal(fx_print(&fx, again), text);
@@ -220,6 +225,53 @@ static void check_arena(json_t *a, int64_t size) {
     }
 }
 
+/* What lives at once in the map is what plan-memory counted. */
+static void check_lower(json_t *a, int64_t lower) {
+    double most = 0;
+    for (int phase = 0; phase < 100; phase++) {
+        double live = 0;
+        size_t i;
+        json_t *x;
+        json_array_foreach(json_object_get(a, "buffers"), i,
+                           x) if (number(x, 1) <= phase && phase <= number(x, 2)) live += number(x, 4);
+        most = live > most ? live : most;
+    }
+    assert_true(most == (double)lower);
+}
+
+/* A thread's own: from kernel to kernel of one phase, all of which run for a block of rows. */
+static void check_local(const IrFunc *f, json_t *func, json_t *a, int64_t size) {
+    json_t *kernels = json_object_get(func, "kernels"), *x;
+    size_t i;
+    check_arena(a, size);
+    assert_string_equal(string(a, "of"), "block");
+    assert_memory_equal(string(a, "name"), "local", 5);
+    json_array_foreach(json_object_get(a, "buffers"), i, x) {
+        json_t *first = json_array_get(kernels, (size_t)number(x, 1)),
+               *last = json_array_get(kernels, (size_t)number(x, 2));
+        assert_ptr_equal(node(f, first), node(f, x));
+        assert_int_equal((int)number(first, 1), (int)number(last, 1));
+        assert_int_equal(node(f, last)->plan.domain, DOM_ROWS);
+        const IrNode *n = node(f, last);
+        bool reads = n == node(f, x);
+        for (int k = 0; k < n->n_in; k++) reads |= ir_viewed(n->in[k]) == node(f, x);
+        assert_true(reads);
+    }
+}
+
+/* Each place that plan-memory gave stands in one arena. */
+static void check_places(const IrFunc *f, json_t *arenas) {
+    int places = 0, shown = 0;
+    for (int i = 0; i < f->body.n; i++) {
+        const IrNode *n = f->body.nodes[i];
+        IrRegionKind r = n->plan.region;
+        places += ir_viewed(n) == n && r != REGION_NONE && r != REGION_INPUT;
+    }
+    for (size_t i = 0; i < json_array_size(arenas); i++)
+        shown += (int)json_array_size(json_object_get(json_array_get(arenas, i), "buffers"));
+    assert_int_equal(shown, places);
+}
+
 static void check_funcs(Html *h) {
     json_t *funcs = json_object_get(h->data, "funcs"), *states = json_object_get(h->data, "states");
     json_t *work = json_object_get(json_array_get(states, (size_t)h->p->n_applied), "funcs");
@@ -230,12 +282,17 @@ static void check_funcs(Html *h) {
         assert_string_equal(string(j, "name"), f->name);
         check_kernels(f, json_object_get(j, "kernels"), json_array_get(work, (size_t)i));
         check_arena(json_array_get(arenas, 0), f->fixed_bytes);
+        check_lower(json_array_get(arenas, 0), f->lower_bytes);
         size_t n = 1;
         for (int k = 0; k < h->p->n_axes; k++)
             if (f->axis_elems[k]) check_arena(json_array_get(arenas, n++), 4 * f->axis_elems[k]);
         for (int k = 0; k < h->p->n_weights; k++)
             if (f->uniq_elems[k]) check_arena(json_array_get(arenas, n++), 4 * f->uniq_elems[k]);
+        if (f->local_bytes) check_local(f, j, json_array_get(arenas, n++), f->local_bytes);
+        for (int k = 0; f->local_elems && k < h->p->n_axes; k++)
+            if (f->local_elems[k]) check_local(f, j, json_array_get(arenas, n++), 4 * f->local_elems[k]);
         assert_int_equal(json_array_size(arenas), n);
+        check_places(f, arenas);
     }
 }
 
@@ -246,12 +303,51 @@ static void test_data(void **state) {
         char path[256];
         snprintf(path, sizeof path, CTRC_SOURCE_DIR "/models/%s.ctr", models[i]);
         Html h;
-        html(&h, path);
+        html(&h, path, NULL);
         check_states(&h);
         check_funcs(&h);
         assert_int_equal(json_array_size(json_object_get(h.data, "weights")), h.p->n_weights);
         assert_string_equal(string(h.data, "model"), h.p->name);
         html_free(&h);
+    }
+}
+
+/* In micro-batches: which phases are run block by block, and places that hold the rows of one block. */
+static void test_blocks(void **state) {
+    (void)state;
+    static const PassArg eight = {"micro-batch", "n=8"};
+    static const char *const models[] = {CTRC_SOURCE_DIR "/models/deepfm.ctr",
+                                         CTRC_SOURCE_DIR "/models/mmoe.ctr"};
+    for (int i = 0; i < 2; i++) {
+        Html h, whole;
+        const char *path = models[i];
+        html(&h, path, &eight);
+        html(&whole, path, NULL);
+        check_states(&h);
+        check_funcs(&h);
+        const IrFunc *f = h.p->funcs[0];
+        json_t *train = json_array_get(json_object_get(h.data, "funcs"), 0), *x;
+        json_t *buffers = json_object_get(json_array_get(json_object_get(train, "arenas"), 0), "buffers");
+        assert_int_equal(json_integer_value(json_object_get(train, "blocks")), 8);
+        assert_int_equal((int)number(json_object_get(train, "loop"), 0), f->loop_first);
+        assert_int_equal((int)number(json_object_get(train, "loop"), 1), f->loop_last);
+        int in_blocks = 0;
+        size_t k;
+        json_array_foreach(buffers, k, x) {
+            const IrNode *n = node(f, x);
+            assert_int_equal(json_is_true(json_array_get(x, 5)), n->plan.per_block);
+            if (!n->plan.per_block) continue;
+            assert_true(number(x, 4) ==
+                        (double)((ir_type_size(n->type) * h.p->batch / 8 * 4 + 63) / 64 * 64));
+            assert_true(number(x, 1) >= f->loop_first && number(x, 2) <= f->loop_last);
+            in_blocks++;
+        }
+        if (!in_blocks) fail_msg("%s: no place holds the rows of one block", path);
+        assert_true(f->fixed_bytes < whole.p->funcs[0]->fixed_bytes);
+        train = json_array_get(json_object_get(whole.data, "funcs"), 0);
+        assert_null(json_object_get(train, "blocks"));
+        html_free(&h);
+        html_free(&whole);
     }
 }
 
@@ -289,8 +385,8 @@ static void test_work(void **state) {
 int main(void) {
     unsetenv("XDG_CACHE_HOME"); /* no measuring, and no file in anyone's home */
     unsetenv("HOME");
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_asks_for_nothing),
-                                       cmocka_unit_test(test_no_text_ends_the_data),
-                                       cmocka_unit_test(test_data), cmocka_unit_test(test_work)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_asks_for_nothing), cmocka_unit_test(test_no_text_ends_the_data),
+        cmocka_unit_test(test_data), cmocka_unit_test(test_work), cmocka_unit_test(test_blocks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* The text of programs: everything that ir.h holds is printed, read and printed to the same bytes; each kind
  * of damage is an error with its place; no damage at all makes the reader crash. */
 #include "test_ir_fixture.h"
+#include <ctype.h>
 #include <math.h>
 #include "ir/internal.h"
 
@@ -16,16 +17,20 @@ static void test_everything(void **state) {
     fx_free(&fx);
 }
 
-static void test_readme(void **state) {
-    (void)state;
-    Fx fx = fx_new();
-    const char *readme = fx_file(&fx, "ir/README.md");
-    const char *begin = strstr(readme, "```ir\n");
+/* The whole program in ir/README.md. */
+static const char *example(Fx *fx) {
+    const char *begin = strstr(fx_file(fx, "ir/README.md"), "```ir\nctrc-ir");
     assert_non_null(begin);
     begin += strlen("```ir\n");
     const char *end = strstr(begin, "```");
     assert_non_null(end);
-    assert_same_text(&fx, arena_strndup(fx.arena, begin, (size_t)(end - begin)));
+    return arena_strndup(fx->arena, begin, (size_t)(end - begin));
+}
+
+static void test_readme(void **state) {
+    (void)state;
+    Fx fx = fx_new();
+    assert_same_text(&fx, example(&fx));
     fx_free(&fx);
 }
 
@@ -250,6 +255,7 @@ static const Damage damages[] = {
     {"file 0 ", "file 1 "},
     {"axis h list", "axis h first max=2"},
     {"axis h list", "axis h list mx=2"},
+    {"axis h list", "axis h lst"},
     {"input csv", "input xls"},
     {"separator=\",\"", "separator=\",,\""},
     {"s string", "s text"},
@@ -322,6 +328,22 @@ static const Damage damages[] = {
     {"  }\n}\n", "  }\n"},
     {"  }\n}\n", "  }\n}}\n"},
     {"{index=0} : f32[2]\n", "{index=0} : f32[3]\n"},
+    {"{index=0}", "{index=1}"},
+    {"{index=0}", "{index=-1}"},
+    {"{index=0}", "{}"},
+    {"{kind=\"chain\"}", "{kind=\"chian\"}"},
+    {"fused %4 {", "fused {"},
+    {"at=fixed+128 {\n", "at=fixed+128\n"},
+    {"    %6 = arg {index=0} : f32[2]\n    %7 = relu %6 : f32[2]\n", ""},
+    {"    %6 = arg {index=0} : f32[2]\n", ""},
+    {"    %7 = relu %6 : f32[2]\n", "    %7 = sum %6 {axis=0, keep=0} : f32[1]\n"},
+    {"    %7 = relu %6 : f32[2]\n", "    %7 = relu %7 : f32[2]\n"},
+    {"    %7 = relu %6 : f32[2]\n", "    %7 = relu %8 : f32[2]\n    %8 = relu %6 : f32[2]\n"},
+    {"    %7 = relu %6 : f32[2]\n", "    %7 = predict %6 {name=\"p\"} : none\n"},
+    {"    %6 = arg", "    %8 = column {col=s} : str[~h]\n    %6 = arg"},
+    {"    %7 = relu %6 : f32[2]\n", "    %7 = relu %6 : f32[2] #phase=0\n"},
+    {"  }\n}\n", "  }\n  %8 = relu %7 : f32[2] #phase=0 domain=rows block=8 kernel=loop at=fixed+0\n}\n"},
+    {"  %4 = seg_sum %3 : f32[2] #phase=0", "  %4 = seg_sum %3 : f32[2] #phase=2"},
     /* plans */
     {"#phase=0\n", "#phse=0\n"},
     {"#phase=0\n", "#phase=-1\n"},
@@ -397,8 +419,11 @@ static void survive(const char *text, size_t n) {
         IrProgram *again = fx_read(&fx, once);
         if (!again) fail_msg("printed but not read again:\n%s\n%s", once, fx_messages(&fx));
         assert_string_equal(fx_print(&fx, again), once);
-    } else {
+    } else { /* "test.ir:LINE:COLUMN: error: …" */
         assert_true(fx.diag->errors > 0);
+        unsigned line, column;
+        if (sscanf(fx_messages(&fx), "test.ir:%u:%u: error: ", &line, &column) != 2 || !line || !column)
+            fail_msg("no place in '%s', of:\n%.*s", fx_messages(&fx), (int)n, text);
     }
     fx_free(&fx);
     free(exact);
@@ -432,6 +457,57 @@ static void test_mutated_anywhere(void **state) {
     free(text);
 }
 
+/* The end of the piece of text that begins at s: a word, number or value, a quoted string, one other byte. */
+static const char *piece_end(const char *s) {
+    const char *from = s;
+    if (*s == '"') {
+        for (s++; *s && *s != '"'; s++) s += *s == '\\' && s[1];
+        return *s ? s + 1 : s;
+    }
+    while (isalnum((unsigned char)*s) || (*s && strchr("_.%~@", *s))) s++;
+    return s > from ? s : s + 1;
+}
+
+static const char *line_end(const char *s) {
+    const char *end = strchr(s, '\n');
+    return end ? end + 1 : s + strlen(s);
+}
+
+/* Each piece of the text left out, told twice, and put behind the next one. */
+static void damage_pieces(const char *text, const char *(*end_of)(const char *)) {
+    size_t n = strlen(text);
+    char *t = malloc(2 * n + 1);
+    for (const char *s = text; *s; s = end_of(s)) {
+        const char *end = end_of(s), *next = *end ? end_of(end) : end;
+        size_t before = (size_t)(s - text), size = (size_t)(end - s), following = (size_t)(next - end);
+        if (*s == ' ') continue;
+        memcpy(t, text, before);
+        memcpy(t + before, end, n - before - size);
+        survive(t, n - size);
+        memcpy(t + before, s, size);
+        memcpy(t + before + size, s, n - before);
+        survive(t, n + size);
+        memcpy(t + before, end, following);
+        memcpy(t + before + following, s, size);
+        memcpy(t + before + following + size, next, strlen(next));
+        survive(t, n);
+    }
+    free(t);
+}
+
+static void test_pieces_anywhere(void **state) {
+    (void)state;
+    Fx fx = fx_new();
+    const char *all = fx_file(&fx, "tests/golden/ir/everything.ir"), *plan = example(&fx);
+    const char *texts[] = {small, all, plan};
+    for (int i = 0; i < 3; i++) {
+        damage_pieces(texts[i], line_end);
+        if (i == 0 || !getenv("CTRC_TEST_LIGHT")) damage_pieces(texts[i], piece_end);
+    }
+    for (const char *s = plan; *s; s = line_end(s)) survive(plan, (size_t)(s - plan));
+    fx_free(&fx);
+}
+
 /* Depth is limited, not the stack. */
 static void test_depth(void **state) {
     (void)state;
@@ -463,12 +539,19 @@ static int in_source_dir(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_everything),       cmocka_unit_test(test_readme),
-        cmocka_unit_test(test_fields),           cmocka_unit_test(test_doubles),
-        cmocka_unit_test(test_by_hand),          cmocka_unit_test(test_files_are_renumbered),
-        cmocka_unit_test(test_print_only),       cmocka_unit_test(test_sample_is_sound),
-        cmocka_unit_test(test_damage),           cmocka_unit_test(test_truncated_anywhere),
-        cmocka_unit_test(test_mutated_anywhere), cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_everything),
+        cmocka_unit_test(test_readme),
+        cmocka_unit_test(test_fields),
+        cmocka_unit_test(test_doubles),
+        cmocka_unit_test(test_by_hand),
+        cmocka_unit_test(test_files_are_renumbered),
+        cmocka_unit_test(test_print_only),
+        cmocka_unit_test(test_sample_is_sound),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_truncated_anywhere),
+        cmocka_unit_test(test_mutated_anywhere),
+        cmocka_unit_test(test_pieces_anywhere),
+        cmocka_unit_test(test_depth),
     };
     return cmocka_run_group_tests(tests, in_source_dir, NULL);
 }

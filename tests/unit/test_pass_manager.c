@@ -220,6 +220,78 @@ static void test_does_not_apply(void **state) {
     end(&w);
 }
 
+static const char *effect_of(World *w, int i) { return i < w->p->n_effects ? w->p->effects[i] : "none"; }
+
+/* Every pass says what it did, in the order in which they run; one that was asked for and changes the model
+ * says it to the user as well. */
+static void test_effects(void **state) {
+    (void)state;
+    static const PassArg asked[] = {{"micro-batch", "n=4"}, {"mixed-precision", "force=true"}};
+    static const char *const said_of[] = {
+        "simplify: func model, 9 to 8 ops, 0.000376 to 0.000248 MFLOP, 0.000952 to 0.000888 MB",
+        "onehot-to-embedding: 1 one-hot looked up; func model, 8 to 7 ops, 0.000248 to 0.000168 MFLOP, "
+        "0.000888 "
+        "to 0.000548 MB",
+        "split-concat: func model, 7 ops, 0.000168 MFLOP, 0.000548 MB as before",
+        "differentiate: func model to train, 7 to 19 ops, 0.000168 to 0.000344 MFLOP, 0.000548 to 0.001304 "
+        "MB",
+        "simplify: func train, 19 ops, 0.000344 MFLOP, 0.001304 MB as before",
+        "lazy-update: 1 weight by rows; func train, 19 to 20 ops, 0.000344 MFLOP, 0.001304 to 0.001312 MB",
+        "micro-batch: 4 blocks of up to 2 rows a step; func train, 20 ops, 0.000344 MFLOP, 0.001312 MB",
+        "mixed-precision: func train, 20 ops, 0.000344 MFLOP, 0.001312 MB as before",
+        "fuse: func train, 20 to 13 ops, 0.000344 MFLOP, 0.001312 to 0.0008 MB",
+        "schedule: func train, 13 ops, 0.000344 MFLOP, 0.0008 MB, 5 phases, 10 barriers",
+        "plan-memory: func train, 13 ops, 0.000344 MFLOP, 0.0008 MB, fixed 0.375 KiB (at least 0.375 live at "
+        "once), 0.125 KiB a thread for a block of rows",
+    };
+    World w;
+    begin(&w, true);
+    w.o.enable = asked;
+    w.o.n_enable = 2;
+    assert_true(pass_run_all(w.p, &w.o));
+    for (size_t i = 0; i < sizeof said_of / sizeof *said_of; i++)
+        assert_string_equal(effect_of(&w, (int)i), said_of[i]);
+    assert_int_equal(w.p->n_effects, w.p->n_applied);
+    const char *told = arena_printf(w.a,
+                                    "applied micro-batch(n=4), which changes the model: %s\n"
+                                    "warning: pass 'mixed-precision' does not apply to this model\n",
+                                    effect_of(&w, 6) + strlen("micro-batch: "));
+    assert_string_equal(said(&w), told);
+    end(&w);
+}
+
+/* An .ir file is past some passes: asking for them, or for leaving them out, does nothing, and that is said.
+ */
+static void test_past(void **state) {
+    (void)state;
+    static const PassArg on[] = {{"gru-to-sru", NULL}, {"micro-batch", "n=2"}, {"fuse", NULL}},
+                         off[] = {{"micro-batch", NULL}, {"differentiate", NULL}, {"lazy-update", NULL}};
+    World w;
+    begin(&w, true);
+    assert_true(pass_run_one(w.p, &w.o, "differentiate", NULL));
+    assert_true(pass_run_one(w.p, &w.o, "micro-batch", "n=4"));
+    w.o.enable = on;
+    w.o.n_enable = 3;
+    w.o.disable = off + 2;
+    w.o.n_disable = 1;
+    assert_true(pass_run_all(w.p, &w.o));
+    assert_string_equal(said(&w),
+                        "warning: pass 'gru-to-sru' is not run: this program is already behind where it "
+                        "stands, at 'micro-batch(n=4)'\n"
+                        "warning: pass 'micro-batch' has run already: --enable=micro-batch changes "
+                        "nothing\n");
+    end(&w);
+    begin(&w, true);
+    assert_true(pass_run_one(w.p, &w.o, "differentiate", NULL));
+    assert_true(pass_run_one(w.p, &w.o, "micro-batch", "n=4"));
+    w.o.disable = off;
+    w.o.n_disable = 1;
+    assert_true(pass_run_all(w.p, &w.o));
+    assert_string_equal(said(&w), "warning: pass 'micro-batch' has run already: --disable=micro-batch "
+                                  "doesn't undo it\n");
+    end(&w);
+}
+
 /* Compiled in two halves by hand, with the text between them, as in one go. */
 static void test_resume(void **state) {
     (void)state;
@@ -320,12 +392,12 @@ static void test_list(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_levels),         cmocka_unit_test(test_enable_and_disable),
-        cmocka_unit_test(test_no_batch),       cmocka_unit_test(test_required),
-        cmocka_unit_test(test_names),          cmocka_unit_test(test_argument_values),
-        cmocka_unit_test(test_does_not_apply), cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_dumps),          cmocka_unit_test(test_parse_args),
-        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_levels),          cmocka_unit_test(test_enable_and_disable),
+        cmocka_unit_test(test_no_batch),        cmocka_unit_test(test_required),        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_argument_values), cmocka_unit_test(test_does_not_apply),
+        cmocka_unit_test(test_effects),         cmocka_unit_test(test_past),
+        cmocka_unit_test(test_resume),          cmocka_unit_test(test_dumps),
+        cmocka_unit_test(test_parse_args),      cmocka_unit_test(test_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

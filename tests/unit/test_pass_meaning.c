@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include "passes/rewrite.h"
 #include "tests/unit/pass_fixture.h"
 
 typedef struct {
@@ -85,6 +86,57 @@ static void test_own_tables(void **state) {
     arena_free(w.a);
 }
 
+/* ---- onehot-to-embedding: each one-hot of a sum is looked up by its own id ---- */
+
+enum { BUCKETS = 7 };
+
+/* The weight after two steps of z = (one-hot of a + one-hot of b - one-hot of c / 2) @ w. */
+static void summed(bool looked_up, double *out) {
+    static const int64_t lists[MAX_ROWS + 1] = {0};
+    World w;
+    begin(&w);
+    IrNode *hot[3];
+    for (int i = 0; i < 3; i++) {
+        IrAttr a[2] = {ir_ai("buckets", BUCKETS), ir_as("fn", i == 1 ? "farm64" : "xxh3")};
+        IrNode *text = fx_column(&w.b, COL_S), *id = ir_build(&w.b, OP_HASH, 1, &text, 2, a);
+        if (i == 2) { /* moved by one row */
+            IrAttr more[2] = {ir_ai("buckets", BUCKETS - 1), ir_as("fn", "xxh3")};
+            IrAttr by[2] = {ir_ai("by", 1), ir_ai("n", BUCKETS)};
+            id = ir_build(&w.b, OP_HASH, 1, &text, 2, more);
+            id = ir_build(&w.b, OP_OFFSET, 1, &id, 2, by);
+        }
+        hot[i] = ir_build1(&w.b, OP_ONEHOT, id);
+    }
+    IrNode *sum = ir_build2(&w.b, OP_ADD, hot[0], hot[1]);
+    sum = ir_build2(&w.b, OP_SUB, sum, ir_build2(&w.b, OP_DIV, hot[2], ir_const(&w.b, 2)));
+    IrNode *kernel = new_weight(&w, "hot.kernel", 2, (int64_t[]){BUCKETS, 1});
+    w.p->weights[0].lazy = true;
+    finish(&w, product(&w, sum, kernel));
+    if (looked_up) assert_true(pass_run_one(w.p, &(PassOptions){0}, "onehot-to-embedding", NULL));
+    assert_int_equal(pass_count_ops(w.p, OP_EMBED), looked_up ? 3 : 0);
+    assert_true(pass_run_one(w.p, &(PassOptions){0}, "differentiate", NULL));
+    assert_true(ir_verify(w.p));
+    Interp *it = interp_new(w.p, 3);
+    fx_fill(it, w.p, 0.5);
+    for (uint64_t step = 0; step < 2; step++) {
+        FxBatch f;
+        assert_true(interp_run(it, "train", fx_batch(&f, step, MAX_ROWS, lists, lists)));
+    }
+    for (int i = 0; i < BUCKETS; i++) out[i] = interp_weight(it, 0)[i];
+    interp_free(it);
+    arena_free(w.a);
+}
+
+static void test_own_ids(void **state) {
+    (void)state;
+    double built[BUCKETS], looked_up[BUCKETS];
+    summed(false, built);
+    summed(true, looked_up);
+    for (int i = 0; i < BUCKETS; i++)
+        if (fabs(built[i] - looked_up[i]) > 1e-12)
+            fail_msg("row %d: %.15g by one-hots, %.15g by lookups", i, built[i], looked_up[i]);
+}
+
 /* ---- micro-batch: where all rows are alike, a block's statistics are the step's ---- */
 
 static IrNode *norm(World *w, IrNode *x) {
@@ -143,6 +195,7 @@ static void test_equal_rows(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_own_tables), cmocka_unit_test(test_equal_rows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_own_tables), cmocka_unit_test(test_own_ids),
+                                       cmocka_unit_test(test_equal_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,7 +39,11 @@ static const struct {
     {"train --data a --bad-rows f", "error: --bad-rows is for skipped rows\nhint: add --on-bad-row skip\n"},
     {"train --data a --max-bad-rows 3",
      "error: --max-bad-rows is for skipped rows\nhint: add --on-bad-row skip\n"},
-    {"train --data a --log-every 3", "error: --log-every needs --log\n"},
+    {"train --data a --log-every 3", "error: --log-every needs --log or --tensorboard\n"},
+    {"train --data a --log-norms off", "error: --log-norms needs --log or --tensorboard\n"},
+    {"train --data a --log f --log-norms all", "error: --log-norms: expected on|off, found 'all'\n"},
+    {"train --data a --log f --log-every 0", "error: --log-every: expected a number from 1, found 0\n"},
+    {"train --data a --tensorboard", "error: --tensorboard: expected DIR\n"},
     {"train --data - --eval-data -", "error: --data and --eval-data cannot both be stdin\n"},
     {"train --data -",
      "error: --data -: stdin can be read once only\nhint: add --epochs 1 or --cache memory\n"},
@@ -65,10 +69,44 @@ static const struct {
      "error: --stop-after: expected a time such as 90s, 30m or 3h, found 'h'\n"},
     {"train --data a --save d --stop-after=-5s",
      "error: --stop-after: expected a time such as 90s, 30m or 3h, found '-5s'\n"},
-    {"train --data a --tensorboard d", "error: --tensorboard is not in this version\n"},
-    {"train --data a --profile d", "error: --profile is not in this version\n"},
-    {"train --data a --eval-every 5", "error: --eval-every is not in this version\n"},
-    {"train --data a --early-stop 5", "error: --early-stop is not in this version\n"},
+    {"train --data a --profile", "error: --profile: expected FILE.json\n"},
+    {"train --data a --profile-steps 1-2", "error: --profile-steps needs --profile\n"},
+#define RANGE_WANTS "error: --profile-steps: expected two steps such as 500-520, found "
+    {"train --data a --profile f --profile-steps 5", RANGE_WANTS "'5'\n"},
+    {"train --data a --profile f --profile-steps 5-", RANGE_WANTS "'5-'\n"},
+    {"train --data a --profile f --profile-steps 5-4", RANGE_WANTS "'5-4'\n"},
+    {"train --data a --profile f --profile-steps 0-4", RANGE_WANTS "'0-4'\n"},
+    {"train --data a --profile f --profile-steps 1-2x", RANGE_WANTS "'1-2x'\n"},
+#define EVERY_WANTS                                                                                          \
+    "error: --eval-every: expected a number of steps such as 500, or of rows such as 100000rows, found "
+#define PLATEAU_WANTS                                                                                        \
+    "error: --lr-plateau: expected a factor between 0 and 1 and a number of evaluations, such as 0.5,2, "    \
+    "found "
+    {"train --data a --eval-data a --eval-every 0", EVERY_WANTS "'0'\n"},
+    {"train --data a --eval-data a --eval-every=-5rows", EVERY_WANTS "'-5rows'\n"},
+    {"train --data a --eval-data a --eval-every 5row", EVERY_WANTS "'5row'\n"},
+    {"train --data a --eval-data a --eval-every rows", EVERY_WANTS "'rows'\n"},
+    {"train --data a --eval-data a --eval-every 1.5", EVERY_WANTS "'1.5'\n"},
+    {"train --data a --eval-data a --eval-every 99999999999999999999",
+     EVERY_WANTS "'99999999999999999999'\n"},
+    {"train --data a --eval-every 5", "error: --eval-every needs --eval-data or --eval-fraction\n"},
+    {"train --data a --early-stop 5", "error: --early-stop needs --eval-data or --eval-fraction\n"},
+    {"train --data a --early-stop 0", "error: --early-stop: expected a number from 1, found 0\n"},
+    {"train --data a --lr-plateau 0.5,2", "error: --lr-plateau needs --eval-data or --eval-fraction\n"},
+    {"train --data a --lr-plateau 0.5", PLATEAU_WANTS "'0.5'\n"},
+    {"train --data a --lr-plateau 0.5,", PLATEAU_WANTS "'0.5,'\n"},
+    {"train --data a --lr-plateau ,2", PLATEAU_WANTS "',2'\n"},
+    {"train --data a --lr-plateau 0.5,0", PLATEAU_WANTS "'0.5,0'\n"},
+    {"train --data a --lr-plateau 1,2", PLATEAU_WANTS "'1,2'\n"},
+    {"train --data a --lr-plateau 0.5,2x", PLATEAU_WANTS "'0.5,2x'\n"},
+    {"train --data a --lr-plateau nan,2", PLATEAU_WANTS "'nan,2'\n"},
+    {"train --data a --eval-data a --early-stop-metric auc",
+     "error: --early-stop-metric needs --early-stop or --lr-plateau\n"},
+    {"train --data a --eval-data a --early-stop 2 --early-stop-metric pcoc",
+     "error: --early-stop-metric: expected one of loss, auc:ctr, logloss:ctr, gauc:ctr, accuracy:ctr, found "
+     "'pcoc'\n"},
+    {"train --data a --eval-data - --epochs 1 --eval-every 5",
+     "error: --eval-data -: stdin can be read once only, --eval-every reads it again\n"},
     {"train --data a --validate-first 0", "error: --validate-first: expected a number from 1, found 0\n"},
     {"train --data a --eval-fraction 1",
      "error: --eval-fraction: expected a number between 0 and 1, found '1'\n"},
@@ -177,7 +215,8 @@ static void test_help(void **state) {
         for (int k = 0; help[i].words[k]; k++)
             if (!strstr(r.out, help[i].words[k]))
                 fail_msg("%s --help lacks %s", help[i].command, help[i].words[k]);
-        assert_null(strstr(r.out, "--tensorboard")); /* nothing that isn't there */
+        bool predicts = !strcmp(help[i].command, "predict"); /* nothing that isn't the command's */
+        assert_int_equal(strstr(r.out, "--columns") != NULL, predicts);
     }
     r = run("");
     assert_int_equal(r.code, 2);

@@ -220,7 +220,7 @@ static void test_exact_adam(void **state) {
     rt_init_values(&m->weights[FIX_USERS], 1, 10, 2, start);
     double w = start[0], mm = 0, v = 0;
     for (uint64_t step = 1; step <= 60; step++) {
-        RtOptStep o = rt_opt_step(&m->opts[1], step, step);
+        RtOptStep o = rt_opt_step(&m->opts[1], step, step, 1);
         bool update = step == 1 || step == 4 || step == 60;
         double g = update;
         mm = 0.9 * mm + 0.1 * g, v = 0.999 * v + 0.001 * g * g;
@@ -259,7 +259,7 @@ static void test_exact_adam(void **state) {
 /* As generated code does it in step `step`, decays of that step included; updates in steps 3, 31 and 58, of
  * which 31 is itself a step of decay. */
 static bool decay_step(const RtModel *m, float *accumulator, uint64_t step, double *want) {
-    RtOptStep o = rt_opt_step(&m->opts[1], step, step);
+    RtOptStep o = rt_opt_step(&m->opts[1], step, step, 1);
     bool decays = step > 1 && step % 10 == 1;
     assert_float_equal(o.decay, decays ? 0.5 : 1, 0);
     if (decays) *want = fmax(*want * 0.5, 0.1);
@@ -356,7 +356,7 @@ static void test_schedules(void **state) {
     assert_float_equal(rt_sched_rate(&expo, 20), 0.25, 1e-12);
     RtOptimizer async = {
         .kind = RT_ADAM_ASYNC, .lr = {.kind = RT_LR_CONST, .lr = 1}, .beta1 = 0.9, .beta2 = 0.999};
-    assert_float_equal(rt_opt_step(&async, 1000, 1).alpha, sqrt(1 - 0.999) / (1 - 0.9), 1e-6);
+    assert_float_equal(rt_opt_step(&async, 1000, 1, 1).alpha, sqrt(1 - 0.999) / (1 - 0.9), 1e-6);
 }
 
 int main(void) {
