@@ -95,12 +95,14 @@ Val emit_load_vec(Emit *e, Val p, int w) {
     LLVMSetAlignment(v, 4);
     return v;
 }
-void emit_prefetch(Emit *e, Val p, bool to_write) {
+static void prefetch(Emit *e, Val p, bool to_write, int locality) {
     unsigned id = LLVMLookupIntrinsicID("llvm.prefetch", 13);
     Val f = LLVMGetIntrinsicDeclaration(e->mod, id, &e->ptr, 1);
-    Val args[] = {p, emit_i32(e, to_write), emit_i32(e, 3), emit_i32(e, 1)}; /* to all levels, data */
+    Val args[] = {p, emit_i32(e, to_write), emit_i32(e, locality), emit_i32(e, 1)}; /* 1: data */
     LLVMBuildCall2(e->b, LLVMGlobalGetValueType(f), f, args, 4, "");
 }
+void emit_prefetch(Emit *e, Val p, bool to_write) { prefetch(e, p, to_write, 3); } /* to all levels */
+void emit_prefetch_far(Emit *e, Val p) { prefetch(e, p, false, 2); }
 void emit_store(Emit *e, Val v, Val p) { LLVMSetAlignment(LLVMBuildStore(e->b, v, p), 4); }
 
 Val emit_var(Emit *e, LLVMTypeRef t) {

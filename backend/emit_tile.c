@@ -414,9 +414,26 @@ int64_t emit_grad_w_tiles(const PassTarget *t, int64_t k, int64_t n) {
 }
 
 enum { STRIPS = 16, STRIP_SLACK = 16 }; /* packed at a time; floats that packing may write beyond one */
+
+static int64_t packed_floats(const Shape *s) {
+    return s->kc * s->panels * s->NR + STRIPS * (s->kc * s->MR + STRIP_SLACK);
+}
+
 int64_t emit_grad_w_scratch(const PassTarget *t, int64_t k, int64_t n) {
     Shape s = grad_shape(t, k, n);
-    return 4 * (s.kc * s.panels * s.NR + STRIPS * (s.kc * s.MR + STRIP_SLACK));
+    return 4 * packed_floats(&s);
+}
+
+/* Tiles whose sums stand in scratch at a time: all of most weights, as what is packed for the tiles of one
+ * block of rows is packed anew for each lot; of a huge one as many as eight second-level caches hold. */
+static int64_t tiles_in_scratch(const PassTarget *t, const Shape *s, int64_t k, int64_t n) {
+    int64_t fit = at_least(8 * t->l2_bytes / (4 * s->MR * s->panels * s->NR), 1);
+    return at_most(emit_grad_w_tiles(t, k, n), fit);
+}
+
+int64_t emit_grad_sums_scratch(const PassTarget *t, int64_t k, int64_t n) {
+    Shape s = grad_shape(t, k, n);
+    return 4 * tiles_in_scratch(t, &s, k, n) * s.MR * s.panels * s.NR;
 }
 
 /* Six floats at once: a masked load reads no further, and the two lanes too many of the store are written
@@ -457,6 +474,103 @@ static void pack_strips(Emit *e, const EmitGradW *g, const Shape *s, Val from, V
     emit_end(e, &l);
 }
 
+/* What a strip's tiles need to know: the block of rows, the panels, which stand packed, and where a strip of
+ * the first of these panels would have its sums. */
+typedef struct {
+    Block k;
+    Val from, to;
+} GradBlock;
+
+static EmitIf if_last(Emit *e, const GradBlock *b) {
+    Val last = LLVMBuildAnd(e->b, b->k.flags, emit_i64(e, LAST), "");
+    return emit_if(e, emit_icmp(e, LLVMIntNE, last, emit_i64(e, 0)));
+}
+
+/* One panel's tile of a strip without a place in C. What is to be read when the strip is finished is asked
+ * for tile by tile: memory has time while a tile's sums are made, but not for a whole strip at once. */
+static void announced_tile(Emit *e, const EmitGradW *g, const Plan *p, const GradBlock *b, Val panel,
+                           int cols, Val rows, Val f) {
+    Val col = emit_scale(e, panel, p->s.NR), zero = emit_i64(e, 0);
+    EmitIf done = if_last(e, b);
+    EmitLoop r = emit_for(e, zero, rows, 1);
+    g->announce(e, emit_add(e, b->k.row, r.i), col, cols, g->user);
+    emit_end(e, &r);
+    emit_fi(e, &done);
+    run_panel(e, p, &b->k, panel_at(e, p, panel, b->from), col, zero, rows, f);
+}
+
+static void announced_strip(Emit *e, const EmitGradW *g, const Plan *p, const GradBlock *b, Val rows) {
+    Val whole = emit_i64(e, p->whole);
+    if (p->whole) {
+        EmitLoop j = emit_for(e, b->from, emit_min_i64(e, b->to, whole), 1);
+        announced_tile(e, g, p, b, j.i, p->s.NR, rows, p->tile);
+        emit_end(e, &j);
+    }
+    if (p->tail) {
+        EmitIf here = emit_if(e, emit_icmp(e, LLVMIntSGT, b->to, whole));
+        announced_tile(e, g, p, b, whole, p->tail, rows, p->tile_tail);
+        emit_fi(e, &here);
+    }
+}
+
+/* A strip whose last term is in, row by row. */
+static void finish_strip(Emit *e, const EmitGradW *g, const Plan *p, const GradBlock *b, Val rows) {
+    EmitIf done = if_last(e, b);
+    Val from = emit_scale(e, b->from, p->s.NR);
+    Val to = emit_min_i64(e, emit_scale(e, b->to, p->s.NR), emit_i64(e, g->n));
+    EmitLoop r = emit_for(e, emit_i64(e, 0), rows, 1);
+    Val sums = emit_at(e, b->k.c, emit_add(e, emit_scale(e, r.i, p->g->c_row), from));
+    g->finish(e, emit_add(e, b->k.row, r.i), from, to, sums, g->user);
+    emit_end(e, &r);
+    emit_fi(e, &done);
+}
+
+/* Tiles lo..hi-1, whose sums, where they have no place in C, stand one after another in scratch. */
+static void grad_tiles(Emit *e, const EmitGradW *g, const Plan *p, Val lo, Val hi) {
+    const Shape *s = &p->s;
+    int64_t strips = div_up(g->k, s->MR);
+    Val zero = emit_i64(e, 0), panels = emit_i64(e, p->whole + (p->tail > 0)), n_strips = emit_i64(e, strips);
+    Val strips_at = emit_at_const(e, e->scratch, s->kc * s->panels * s->NR);
+    EmitLoop l = emit_for(
+        e, zero, emit_select(e, emit_icmp(e, LLVMIntSGT, g->rows, zero), g->rows, emit_i64(e, 1)), s->kc);
+    Val end = emit_min_i64(e, emit_add(e, l.i, emit_i64(e, s->kc)), g->rows);
+    Block k = {.terms = emit_sub(e, end, l.i), .flags = block_flags(e, l.i, end, g->rows, false)};
+    if (g->more)
+        k.flags =
+            LLVMBuildAnd(e->b, k.flags, emit_select(e, g->more, emit_i64(e, ~FIRST), emit_i64(e, -1)), "");
+    EmitLoop group = emit_for(e, emit_udiv(e, lo, n_strips),
+                              emit_udiv(e, emit_add(e, hi, emit_i64(e, strips - 1)), n_strips), 1);
+    Val from = emit_scale(e, group.i, s->panels), before = emit_scale(e, group.i, strips);
+    Val to = emit_min_i64(e, emit_add(e, from, emit_i64(e, s->panels)), panels);
+    pack_group(e, p, l.i, k.terms, from, to);
+    Val s0 = emit_sub(e, lo, before), s1 = emit_min_i64(e, emit_sub(e, hi, before), n_strips);
+    s0 = emit_select(e, emit_icmp(e, LLVMIntSGT, s0, zero), s0, zero);
+    EmitLoop few = emit_for(e, s0, s1, STRIPS);
+    Val some = emit_min_i64(e, emit_add(e, few.i, emit_i64(e, STRIPS)), s1);
+    pack_strips(e, g, s, emit_at(e, g->x, emit_scale(e, l.i, g->k)), strips_at, k.terms, few.i, some);
+    EmitLoop i = emit_for(e, few.i, some, 1);
+    Val row = emit_scale(e, i.i, s->MR),
+        rows = emit_min_i64(e, emit_i64(e, s->MR), emit_sub(e, emit_i64(e, g->k), row));
+    k.a = emit_at(e, strips_at, emit_scale(e, emit_sub(e, i.i, few.i), s->kc * s->MR + STRIP_SLACK));
+    k.row = row;
+    if (g->c) {
+        k.c = emit_at(e, g->c, emit_scale(e, row, g->n));
+        run_group(e, p, &k, from, to, zero, rows);
+    } else {
+        Val tile = emit_sub(e, emit_add(e, before, i.i), lo),
+            sums = emit_at_const(e, e->scratch, packed_floats(s));
+        sums = emit_at(e, sums, emit_scale(e, tile, s->MR * p->g->c_row));
+        k.c = emit_at(e, sums, emit_sub(e, zero, emit_scale(e, from, s->NR))); /* tiles add their column */
+        GradBlock b = {k, from, to};
+        announced_strip(e, g, p, &b, rows);
+        finish_strip(e, g, p, &b, rows);
+    }
+    emit_end(e, &i);
+    emit_end(e, &few);
+    emit_end(e, &group);
+    emit_end(e, &l);
+}
+
 void emit_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi) {
     Shape s = grad_shape(&e->target, g->k, g->n);
     EmitGemm m = {.n = g->n,
@@ -467,38 +581,15 @@ void emit_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi) {
                   .b_row = g->n,
                   .b_col = 1,
                   .c = g->c,
-                  .c_row = g->n,
+                  .c_row = g->c ? g->n : s.panels * s.NR,
                   .epilogue = g->epilogue};
     Plan p = plan_of(e, &m, s);
-    int64_t strips = div_up(g->k, s.MR);
-    Val zero = emit_i64(e, 0), panels = emit_i64(e, p.whole + (p.tail > 0)), n_strips = emit_i64(e, strips);
-    Val strips_at = emit_at_const(e, e->scratch, s.kc * s.panels * s.NR);
-    EmitLoop l = emit_for(
-        e, zero, emit_select(e, emit_icmp(e, LLVMIntSGT, g->rows, zero), g->rows, emit_i64(e, 1)), s.kc);
-    Val end = emit_min_i64(e, emit_add(e, l.i, emit_i64(e, s.kc)), g->rows);
-    Block k = {.terms = emit_sub(e, end, l.i), .flags = block_flags(e, l.i, end, g->rows, false)};
-    if (g->more)
-        k.flags =
-            LLVMBuildAnd(e->b, k.flags, emit_select(e, g->more, emit_i64(e, ~FIRST), emit_i64(e, -1)), "");
-    EmitLoop group = emit_for(e, emit_udiv(e, lo, n_strips),
-                              emit_udiv(e, emit_add(e, hi, emit_i64(e, strips - 1)), n_strips), 1);
-    Val from = emit_scale(e, group.i, s.panels), before = emit_scale(e, group.i, strips);
-    Val to = emit_min_i64(e, emit_add(e, from, emit_i64(e, s.panels)), panels);
-    pack_group(e, &p, l.i, k.terms, from, to);
-    Val s0 = emit_sub(e, lo, before), s1 = emit_min_i64(e, emit_sub(e, hi, before), n_strips);
-    s0 = emit_select(e, emit_icmp(e, LLVMIntSGT, s0, zero), s0, zero);
-    EmitLoop few = emit_for(e, s0, s1, STRIPS);
-    Val some = emit_min_i64(e, emit_add(e, few.i, emit_i64(e, STRIPS)), s1);
-    pack_strips(e, g, &s, emit_at(e, g->x, emit_scale(e, l.i, g->k)), strips_at, k.terms, few.i, some);
-    EmitLoop i = emit_for(e, few.i, some, 1);
-    Val row = emit_scale(e, i.i, s.MR),
-        rows = emit_min_i64(e, emit_i64(e, s.MR), emit_sub(e, emit_i64(e, g->k), row));
-    k.a = emit_at(e, strips_at, emit_scale(e, emit_sub(e, i.i, few.i), s.kc * s.MR + STRIP_SLACK));
-    k.row = row;
-    k.c = emit_at(e, g->c, emit_scale(e, row, g->n));
-    run_group(e, &p, &k, from, to, zero, rows);
-    emit_end(e, &i);
-    emit_end(e, &few);
-    emit_end(e, &group);
-    emit_end(e, &l);
+    if (g->c) {
+        grad_tiles(e, g, &p, lo, hi);
+        return;
+    }
+    int64_t lot = tiles_in_scratch(&e->target, &s, g->k, g->n);
+    EmitLoop part = emit_for(e, lo, hi, lot);
+    grad_tiles(e, g, &p, part.i, emit_min_i64(e, emit_add(e, part.i, emit_i64(e, lot)), hi));
+    emit_end(e, &part);
 }

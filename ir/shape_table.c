@@ -207,8 +207,8 @@ bool ir_shape_root(IrProgram *p, const IrNode *n, IrType *out, const char **why)
 
 bool ir_shape_fused(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
     const char *kind = ir_attr_s(n, "kind");
-    if (strcmp(kind, "chain") != 0 && strcmp(kind, "product") != 0)
-        return ir_wrong(p, why, "expected kind chain or product, found '%s'", kind);
+    if (strcmp(kind, "chain") != 0 && strcmp(kind, "product") != 0 && strcmp(kind, "update") != 0)
+        return ir_wrong(p, why, "expected kind chain, product or update, found '%s'", kind);
     if (!n->body || n->body->n == 0) return ir_wrong(p, why, "expected a body, found none");
     *out = n->body->nodes[n->body->n - 1]->type;
     return true;

@@ -19,8 +19,11 @@
  * region, a row's product with a matrix that all rows share), has exactly the region's type, and is used
  * nowhere else; so nothing is computed twice, nothing that is needed outside is hidden, and a region needs
  * nothing that comes after its last op. Coarser and smaller values (a bias, a number a row) come in as
- * operands and are stretched. A product's operands are never taken in: the region is its epilogue. */
-#include "passes/rewrite.h"
+ * operands and are stretched. A product's operands are never taken in: the region is its epilogue.
+ *
+ * Regions of another kind come first: a weight's gradient with the update by it (fuse_update.c). Arguments:
+ * fuse(updates=auto|all|none), auto being those that gain by it. */
+#include "passes/fuse_update.h"
 #include <stdlib.h>
 
 enum { MAX_BODY = 24, MAX_OPERANDS = 16 };
@@ -157,9 +160,16 @@ static bool fuse_func(IrProgram *p, IrFunc *f) {
 }
 
 bool pass_fuse(IrProgram *p, const PassOptions *o, const char *args) {
+    static const char *const known[] = {"updates"}, *const wishes[] = {"auto", "all", "none"};
+    enum { AUTO, ALL, NONE };
+    int wish;
     (void)o;
-    if (!pass_args_known(p, "fuse", args, NULL, 0)) return false;
-    for (int i = 0; i < p->n_funcs; i++)
+    if (!pass_args_known(p, "fuse", args, known, 1) ||
+        !pass_arg_word(p, "fuse", args, "updates", wishes, 3, &wish))
+        return false;
+    for (int i = 0; i < p->n_funcs; i++) {
+        if (wish != NONE && !pass_fuse_updates(p, p->funcs[i], wish == ALL)) return false;
         if (!fuse_func(p, p->funcs[i])) return false;
+    }
     return true;
 }

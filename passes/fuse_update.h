@@ -1,0 +1,10 @@
+/* Part of fuse: weight gradients and the updates by them, in one visit. */
+#ifndef CTRC_PASSES_FUSE_UPDATE_H
+#define CTRC_PASSES_FUSE_UPDATE_H
+#include "passes/rewrite.h"
+
+/* Joins what may be joined and gains by it (wide: what may be), and notes in the program how many updates of
+ * whole weights that are, and why others are not. Before chains are made of single ops. */
+bool pass_fuse_updates(IrProgram *p, IrFunc *f, bool wide);
+
+#endif
