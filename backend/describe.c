@@ -4,7 +4,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include "backend/backend.h"
+#include "backend/plan_facts.h"
 #include "runtime/abi.def"
 
 typedef struct {
@@ -331,7 +331,7 @@ static json_t *node_of(Describe *d, const IrNode *n) {
     const Diag *g = d->p->diag;
     json_t *o = json_object();
     set_int(o, "id", n->id);
-    set(o, "op", json_string(ir_ops[n->op].text));
+    set(o, "op", json_string(ir_writer(n) ? plan_op(d->p, n) : ir_ops[n->op].text)); /* of a region its ops */
     set(o, "name", text(d, n->name, n->span));
     if (n->span.line && n->span.file < g->n_files)
         set(o, "at",
