@@ -1,10 +1,10 @@
 /* Regions of kind update: a weight's gradient, and the update by it, a few tiles at a time. Their sums stand
- * in scratch, and the formula goes over them while they are in the first-level cache.
+ * in scratch, and the formula goes over them while they are in cache.
  *
  * Register tiles (PRODUCT_TILE) are finished by lots of strips, whose rows of weight and slots are then read
- * as they stand. The formula isn't applied tile by tile: where a row of the weight is a page long or a divisor
- * of one, a tile's rows of weight and slots fall on the same few lines of that cache. What the other kernels
- * make is a run of elements of the weight.
+ * as they stand. The formula isn't applied tile by tile: where a row of the weight is a page long or a
+ * divisor of one, a tile's rows of weight and slots fall on the same few lines of the first-level cache. What
+ * the other kernels make is a run of elements of the weight.
  *
  * An element is updated once, by the operations that emit_UPDATE would do on it, so the bits are those of
  * gradient and update apart. */

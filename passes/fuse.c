@@ -61,9 +61,9 @@
  *   }
  * (tests/golden/passes/fuse/attention.*)
  *
- * Regions of another kind come first: a weight's gradient with the update by it (fuse_update.c), but not a sum
- * over rows that takes in what it adds up, which saves more. Arguments: fuse(updates=auto|all|none), auto being
- * those that gain by it. */
+ * Regions of another kind come first: a weight's gradient with the update by it (fuse_update.c), but not a
+ * sum over rows that takes in what it adds up, which saves more. Arguments: fuse(updates=auto|all|none), auto
+ * being those that gain by it. */
 #include "passes/fuse_update.h"
 #include <stdlib.h>
 #include <string.h>
@@ -363,7 +363,8 @@ bool pass_fuse(IrProgram *p, const PassOptions *o, const char *args) {
     for (int i = 0; i < p->n_funcs; i++) {
         IrFunc *f = p->funcs[i];
         Work before = work_of(p, f);
-        if (wish != NONE && !pass_fuse_updates(p, f, wish == ALL ? NULL : taking_sums(p, &f->body))) return false;
+        const bool *taking = wish == AUTO ? taking_sums(p, &f->body) : NULL;
+        if (wish != NONE && !pass_fuse_updates(p, f, taking)) return false;
         if (!fuse_func(p, f)) return false;
         report(p, f, before);
     }

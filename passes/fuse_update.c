@@ -5,17 +5,17 @@
  *
  * Not where more of the gradient than a tile is needed before the first element may move: clip_norm's scale
  * is of its norm, micro-batches add to it block by block, another reader wants it whole. Nor where the
- * gradient isn't such a sum. When the region runs is for schedule to say, which puts it, as all updates,
+ * gradient isn't such a sum. Nor, unless asked for, where a sum over rows takes in what it adds up (fuse.c),
+ * which saves a value a row. When the region runs is for schedule to say, which puts it, as all updates,
  * behind the loss and behind all that reads the weight. */
 #include "passes/fuse_update.h"
 #include <stdlib.h>
 
 enum { MAX_BODY = 16, MAX_OPERANDS = 12 };
 
-/* A wider weight's rows come to the update in pieces of what products pack at a time, which the processor
- * reads ahead less well than whole ones. On a Zen 3 core that cost a quarter of packing and update together
- * at 1024 and 512 columns; at 256 and below the visit was as fast as gradient and update apart, or a little
- * faster. */
+/* Wider weights gain no time by it: on a Zen 3 core WDL's of 1024 and 512 columns and DLRM's of 512 took as
+ * long in one visit as apart. And as the sums of register tiles stand in scratch as a whole matrix, each
+ * thread would have room for all of a large weight. */
 enum { MOST_COLUMNS = 256, MOST_SUMS = 1 << 18 /* elements in each thread's scratch */ };
 
 typedef enum { JOINED, CLIPPED, BY_BLOCKS, READ_ELSEWHERE, TAKING, WIDE, LARGE, NO_SUM, VERDICTS } Verdict;
