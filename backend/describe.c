@@ -332,7 +332,7 @@ static json_t *node_of(Describe *d, const IrNode *n) {
     const Diag *g = d->p->diag;
     json_t *o = json_object();
     set_int(o, "id", n->id);
-    set(o, "op", json_string(ir_ops[n->op].text));
+    set(o, "op", json_string(ir_writer(n) ? plan_op(d->p, n) : ir_ops[n->op].text)); /* of a region its ops */
     if (n->op == OP_FUSED) set(o, "ops", json_string(plan_op(d->p, n)));
     set(o, "name", text(d, n->name, n->span));
     if (n->span.line && n->span.file < g->n_files)

@@ -4,7 +4,7 @@
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Error.h>
 #include <llvm-c/Transforms/PassBuilder.h>
-#include "backend/emit.h"
+#include "backend/emit_update.h"
 
 /* ---- what a node needs ---- */
 
@@ -14,6 +14,7 @@ static bool is_chain(const IrNode *n) {
 
 int64_t emit_tiles(Emit *e, const IrNode *n) {
     const IrType *x = n->n_in ? &n->in[0]->type : NULL;
+    if (n->op == OP_FUSED && ir_writer(n)) return emit_update_region_tiles(&e->target, n);
     if (n->plan.domain != DOM_TILES && n->plan.domain != DOM_ONE) return 1;
     if (emit_product_of(n)) return emit_product_tiles(&e->target, n);
     if (emit_is_ew(n) || is_chain(n)) return emit_ew_tiles(e, n);
@@ -31,6 +32,7 @@ int64_t emit_tiles(Emit *e, const IrNode *n) {
 
 int64_t emit_scratch(const IrProgram *p, const PassTarget *t, const IrNode *n) {
     (void)p;
+    if (n->op == OP_FUSED && ir_writer(n)) return emit_update_region_scratch(t, n);
     if (emit_product_of(n)) return emit_product_scratch(t, n);
     if (n->op == OP_ATTEND || n->op == OP_ATTENDGRAD) return emit_attend_scratch(n);
     if (ir_is_recurrent(n)) return emit_gru_scratch(t, n);
@@ -99,7 +101,9 @@ static bool made_here(const Emit *e, const IrNode *n) {
  * not. */
 static Val make_kernel(Emit *e, const IrNode *n) {
     LLVMTypeRef args[] = {e->ptr, e->i64, e->i64, e->ptr};
-    const char *name = arena_printf(e->arena, "%s_k%d_%s", e->f->name, n->id, ir_ops[n->op].text);
+    bool visit = n->op == OP_FUSED && ir_writer(n);
+    const char *name = arena_printf(e->arena, "%s_k%d_%s", e->f->name, n->id,
+                                    visit ? "gradient_and_update" : ir_ops[n->op].text);
     if (!made_here(e, n)) {
         Val elsewhere = LLVMAddFunction(e->mod, name, LLVMFunctionType(e->none, args, 4, 0));
         LLVMSetVisibility(elsewhere, LLVMHiddenVisibility);
@@ -261,8 +265,25 @@ static Val check_function(Emit *e) {
     return f;
 }
 
+/* Of a gradient and update in one visit, the weight: every optimizer's formula turns a gradient that is not
+ * finite into such a weight. */
+static void check_weight(Emit *e, const Driver *d, const IrNode *n) {
+    const IrNode *update = ir_writer(n);
+    barrier(e);
+    EmitIf first = on_first_thread(e, d);
+    Val weight = emit_step_elem(e, STEP_weights, (int)ir_attr_i(update, "w"));
+    emit_call(e, "rt_check",
+              (Val[]){d->step, emit_i32(e, n->id), weight, emit_i64(e, ir_type_size(update->in[0]->type))},
+              4);
+    emit_fi(e, &first);
+}
+
 /* Of rows lo to hi-1. */
 static void check(Emit *e, const Driver *d, const IrNode *n, Val lo, Val hi) {
+    if (n->op == OP_FUSED && ir_writer(n)) {
+        check_weight(e, d, n);
+        return;
+    }
     if (n->type.elem != TY_F32 || n->op == OP_PACK || /* holds what its operand holds */
         (n->type.rank == 3 && ir_ops[n->op].cls == CLASS_NORM && n->type.live == LIVE_STEP))
         return; /* the latter grow by blocks, and what they hold goes into values that are looked at */

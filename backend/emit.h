@@ -296,9 +296,14 @@ typedef struct {
     Val x, g, c, rows;
     Val more; /* i1: the sum is added to what C holds; NULL: never */
     const EmitEpilogue *epilogue;
+    /* Where there is no c: sums stand in scratch, in a matrix of the thread's own, and finish gets elements
+     * lo..hi-1 of it, counted along its rows, once all terms are in. */
+    void (*finish)(Emit *e, Val sums, Val lo, Val hi, void *user);
+    void *user;
 } EmitGradW;
 int64_t emit_grad_w_tiles(const PassTarget *t, int64_t k, int64_t n);
 int64_t emit_grad_w_scratch(const PassTarget *t, int64_t k, int64_t n);
+int64_t emit_grad_sums_scratch(int64_t k, int64_t n); /* as well, if there is no c */
 void emit_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi);
 
 /* ---- emit_product.c, emit_narrow.c ---- */
@@ -320,6 +325,11 @@ EmitChoice emit_choice(const PassTarget *t, const IrNode *n); /* how the product
 const char *emit_choice_why(const PassTarget *t, const IrNode *n);
 int64_t emit_product_tiles(const PassTarget *t, const IrNode *n);
 int64_t emit_product_scratch(const PassTarget *t, const IrNode *n);
+/* The weight gradient in a region, as it is before all else. PRODUCT_TILE: no c is given, but the rest of g's
+ * way to finish. Other kernels: tiles e->lo … e->hi - 1 to c, each emit_grad_tile_elements one after another.
+ */
+void emit_grad_tiles(Emit *e, const IrNode *region, EmitGradW g);
+int64_t emit_grad_tile_elements(const PassTarget *t, const IrNode *region);
 /* Products with at most four columns: rows dotted with vectors; weight gradients by columns of x. */
 enum { NARROW = 4 };
 void emit_narrow(Emit *e, const EmitGemm *g, Val lo, Val hi);
@@ -333,6 +343,7 @@ const char *emit_gru_why(const PassTarget *t, const IrNode *n, Arena *a);
 
 /* ---- emit_reduce.c, emit_norm.c, emit_update.c, emit_table.c: tiles of step-wide results ---- */
 int64_t emit_update_tiles(int64_t elements);
+void emit_sum_tiles(Emit *e, const IrNode *n, Val out); /* of a sum_rows, to out */
 int64_t emit_dense_grad_tiles(const IrWeight *w);
 /* Tiles that a node's step-wide result is cut into; 1 if it isn't. */
 int64_t emit_tiles(Emit *e, const IrNode *n);

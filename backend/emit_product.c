@@ -9,7 +9,7 @@
  * The schedule asks for tile or library; narrow and plain are taken where they fit, and library only serves
  * products with one matrix for all rows. */
 #include <stdlib.h>
-#include "backend/emit.h"
+#include "backend/emit_update.h"
 
 const IrNode *emit_product_of(const IrNode *n) {
     if (ir_ops[n->op].cls == CLASS_PROD) return n;
@@ -89,10 +89,17 @@ int64_t emit_product_scratch(const PassTarget *t, const IrNode *n) {
     EmitProduct p = emit_product(n, emit_product_of(n));
     switch (emit_choice(t, n)) {
     case PRODUCT_TILE:
-        return p.grad ? emit_grad_w_scratch(t, p.k, p.n) : p.packed ? 0 : emit_gemm_scratch(t, p.n, p.k);
+        if (!p.grad) return p.packed ? 0 : emit_gemm_scratch(t, p.n, p.k);
+        return emit_grad_w_scratch(t, p.k, p.n) + (ir_writer(n) ? emit_grad_sums_scratch(p.k, p.n) : 0);
     case PRODUCT_NARROW: return p.grad ? 0 : emit_narrow_scratch(p.n, p.k);
     default: return 0;
     }
+}
+
+int64_t emit_grad_tile_elements(const PassTarget *t, const IrNode *n) {
+    EmitProduct p = emit_product(n, emit_product_of(n));
+    EmitChoice choice = emit_choice(t, n);
+    return p.n * (choice == PRODUCT_LIBRARY ? LIBRARY_STRIP : choice == PRODUCT_NARROW ? TILE_COLUMNS : 1);
 }
 
 /* ---- epilogues in registers ---- */
@@ -428,34 +435,34 @@ static void grad_epilogue(Emit *e, const EmitGradW *g, int64_t rows_a_tile) {
     emit_end(e, &i);
 }
 
-static void grad_w(Emit *e, Job *j) {
-    const EmitProduct *p = &j->p;
+/* g: c, or what is done without one, and the epilogue. */
+static void grad_w(Emit *e, const IrNode *place, const EmitProduct *p, EmitGradW g) {
     IrType fine = p->x.live > p->y.live ? p->x : p->y;
-    EmitGradW g = {.k = p->k,
-                   .n = p->n,
-                   .more = emit_more(e),
-                   .c = emit_base(e, j->place),
-                   .rows = emit_scale(e, emit_unit_count(e, fine), p->m)};
-    EmitChoice choice = emit_choice(&e->target, j->place);
-    bool more = has_epilogue(j->place, p->node),
-         plain = choice == PRODUCT_PLAIN; /* plain counts from row 0 */
+    EmitChoice choice = emit_choice(&e->target, place);
+    bool plain = choice == PRODUCT_PLAIN; /* plain counts from row 0 */
+    g.k = p->k, g.n = p->n, g.more = emit_more(e);
+    g.rows = emit_scale(e, emit_unit_count(e, fine), p->m);
     g.x_row = p->m == 1 ? emit_unit(e, p->node->in[0]) : p->k;
     g.g_row = p->m == 1 ? emit_unit(e, p->node->in[1]) : p->n;
     g.x = plain ? emit_base(e, p->node->in[0]) : emit_first_of(e, p->node->in[0]);
     g.g = plain ? emit_base(e, p->node->in[1]) : emit_first_of(e, p->node->in[1]);
-    if (more) g.epilogue = &j->epilogue.end;
     switch (choice) {
     case PRODUCT_TILE: emit_grad_w(e, &g, e->lo, e->hi); return;
     case PRODUCT_NARROW: emit_narrow_grad_w(e, &g, e->lo, e->hi); return;
     case PRODUCT_LIBRARY:
         library_grad(e, &g);
-        if (more) grad_epilogue(e, &g, LIBRARY_STRIP);
+        if (g.epilogue) grad_epilogue(e, &g, LIBRARY_STRIP);
         return;
     case PRODUCT_PLAIN:
         plain_grad(e, p, &g);
-        if (more) grad_epilogue(e, &g, 1);
+        if (g.epilogue) grad_epilogue(e, &g, 1);
         return;
     }
+}
+
+void emit_grad_tiles(Emit *e, const IrNode *region, EmitGradW g) {
+    EmitProduct p = emit_product(region, emit_product_of(region));
+    grad_w(e, region, &p, g);
 }
 
 static void product_kernel(Emit *e, const IrNode *place) {
@@ -470,9 +477,10 @@ static void product_kernel(Emit *e, const IrNode *place) {
         }
         open_epilogue(e, &j.epilogue, place);
     }
-    if (j.p.grad)
-        grad_w(e, &j);
-    else
+    if (j.p.grad) {
+        const EmitEpilogue *end = has_epilogue(place, product) ? &j.epilogue.end : NULL;
+        grad_w(e, place, &j.p, (EmitGradW){.c = emit_base(e, place), .epilogue = end});
+    } else
         matmul(e, &j);
 }
 
@@ -481,7 +489,9 @@ void emit_MATMULGRADW(Emit *e, const IrNode *n) { product_kernel(e, n); }
 
 void emit_FUSED(Emit *e, const IrNode *n) {
     e->region = n;
-    if (emit_product_of(n))
+    if (ir_writer(n))
+        emit_update_region(e, n);
+    else if (emit_product_of(n))
         product_kernel(e, n);
     else if (ir_ends_in_reduction(n))
         emit_reduction(e, n);

@@ -249,12 +249,12 @@ static void rows_group(Emit *e, Val col, const EmitGroup *g, void *user) {
 }
 
 /* One function for all sums of one size: a model has dozens of biases. */
-static void over_rows(Emit *e, const IrNode *n, bool mean) {
+static void over_rows(Emit *e, const IrNode *n, Val out, bool mean) {
     int64_t size = ir_type_size(n->type), stride = emit_unit(e, n->in[0]);
     LLVMTypeRef types[] = {e->ptr, e->ptr, e->ptr, e->i64, e->f32, e->i64, e->i64};
     Val args[] = {e->step,
                   emit_first_of(e, n->in[0]),
-                  emit_base(e, n),
+                  out,
                   emit_unit_count(e, n->in[0]->type),
                   emit_to_f32(e, emit_step(e, STEP_rows)),
                   e->lo,
@@ -272,8 +272,9 @@ static void over_rows(Emit *e, const IrNode *n, bool mean) {
     emit_shared_call(e, f, args, 7);
 }
 
-void emit_SUMROWS(Emit *e, const IrNode *n) { over_rows(e, n, false); }
-void emit_MEANROWS(Emit *e, const IrNode *n) { over_rows(e, n, true); }
+void emit_sum_tiles(Emit *e, const IrNode *n, Val out) { over_rows(e, n, out, false); }
+void emit_SUMROWS(Emit *e, const IrNode *n) { over_rows(e, n, emit_base(e, n), false); }
+void emit_MEANROWS(Emit *e, const IrNode *n) { over_rows(e, n, emit_base(e, n), true); }
 
 void emit_SUMSQ(Emit *e, const IrNode *n) {
     IrType t = n->in[0]->type;

@@ -11,7 +11,9 @@
  * with fewer rows than its size computes its last row several times, one with fewer columns is padded with
  * zeros. So results don't depend on how rows are handed to threads.
  *
- * A is read in place, by rows of constant stride; for weight gradients (x^T g) strips of x are packed too. */
+ * A is read in place, by rows of constant stride; for weight gradients (x^T g) strips of x are packed too.
+ * Where such a gradient has no place, its sums stand in scratch, and whoever asked for it gets the rows of a
+ * lot of strips when their last term is in. */
 #include <string.h>
 #include "backend/emit.h"
 
@@ -343,6 +345,9 @@ int64_t emit_grad_w_scratch(const PassTarget *t, int64_t k, int64_t n) {
     return 4 * (panel_floats(t, &s) + STRIPS * strip_floats(t, &s));
 }
 
+/* The whole matrix, of which a thread touches its own tiles. */
+int64_t emit_grad_sums_scratch(int64_t k, int64_t n) { return 4 * k * n; }
+
 /* Six floats at once: a masked load reads no further, and the two lanes too many of the store are written
  * over by the next term (or fall into the strip's slack). */
 static void copy_six(Emit *e, Val from, Val to) {
@@ -396,11 +401,29 @@ typedef struct {
     GradShape s;
     EmitGemm m;
     Block k;
+    Val c;             /* the result, or what stands for it in scratch */
     Val first, lo, hi; /* the block's first term; tiles */
 } Grad;
 
 static void grad_panel(Emit *e, Val col, int vectors, int cols, void *user) {
     run_panel(e, user, col, vectors, cols);
+}
+
+/* Rows k->row0 on of a group of n columns, if their last term is in: as one run where rows are whole. */
+static void finish_rows(Emit *e, const Grad *d, const Block *k, int64_t n) {
+    const EmitGradW *g = d->g;
+    Val last = LLVMBuildAnd(e->b, k->flags, emit_i64(e, LAST), "");
+    EmitIf done = emit_if(e, emit_icmp(e, LLVMIntNE, last, emit_i64(e, 0)));
+    Val end = emit_add(e, k->row0, k->rows);
+    if (n == g->n) {
+        g->finish(e, d->c, emit_scale(e, k->row0, n), emit_scale(e, end, n), g->user);
+    } else {
+        EmitLoop row = emit_for(e, k->row0, end, 1);
+        Val from = emit_add(e, emit_scale(e, row.i, g->n), k->col0);
+        g->finish(e, d->c, from, emit_add(e, from, emit_i64(e, n)), g->user);
+        emit_end(e, &row);
+    }
+    emit_fi(e, &done);
 }
 
 /* Those of tiles lo..hi-1 that fall into group number `group`, of n columns. */
@@ -420,15 +443,17 @@ static void grad_group(Emit *e, const Grad *d, Val group, int64_t n) {
     k.row0 = emit_scale(e, few.i, s->MR);
     k.rows = emit_min_i64(e, emit_sub(e, emit_i64(e, g->k), k.row0),
                           emit_scale(e, emit_sub(e, some, few.i), s->MR));
-    k.c = emit_at(e, emit_at(e, g->c, emit_scale(e, k.row0, g->n)), col);
+    k.c = emit_at(e, emit_at(e, d->c, emit_scale(e, k.row0, g->n)), col);
     k.col0 = col;
     emit_each_panel(e, n, grad_panel, &k);
+    if (!g->c) finish_rows(e, d, &k, n);
     emit_end(e, &few);
 }
 
 void emit_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi) {
-    Grad d = {.g = g, .s = grad_shape(&e->target, g->k, g->n), .lo = lo, .hi = hi};
+    Grad d = {.g = g, .s = grad_shape(&e->target, g->k, g->n), .c = g->c, .lo = lo, .hi = hi};
     const GradShape *s = &d.s;
+    if (!d.c) d.c = emit_at_const(e, e->scratch, emit_grad_w_scratch(&e->target, g->k, g->n) / 4);
     d.m = (EmitGemm){
         .n = g->n, .a_row = 1, .a_col = s->MR, .packs_a = s->MR, .c_row = g->n, .epilogue = g->epilogue};
     Val zero = emit_i64(e, 0), one = emit_i64(e, 1), strips = emit_i64(e, s->strips);

@@ -1,13 +1,7 @@
 /* Updates: each optimizer's formulas (numerics), on whole weights, on touched rows of whole weights, and on
  * rows of tables, whose storage row holds the weights first and then each slot. */
 #include <math.h>
-#include "backend/emit.h"
-
-typedef struct {
-    const IrOptimizer *o;
-    int weight, n_slots;
-    Val lr, alpha, decay, scale; /* scale NULL: 1 */
-} Update;
+#include "backend/emit_update.h"
 
 /* refs of an update's nest */
 enum { REF_W, REF_G, REF_SLOT };
@@ -20,7 +14,7 @@ static Val mean_of(Emit *e, double b, Val a, Val x) {
     return emit_fma(e, k_of(e, x, 1 - b), x, emit_fmul(e, k_of(e, x, b), a));
 }
 
-static Val ftrl(Emit *e, const Update *u, Val w, Val g, Val *s) {
+static Val ftrl(Emit *e, const EmitUpdate *u, Val w, Val g, Val *s) {
     Val lr = scalar(e, g, u->lr), before = emit_sqrt(e, s[0]), n = emit_fma(e, g, g, s[0]),
         after = emit_sqrt(e, n);
     Val sigma = emit_fdiv(e, emit_fsub(e, after, before), lr);
@@ -32,8 +26,7 @@ static Val ftrl(Emit *e, const Update *u, Val w, Val g, Val *s) {
     return emit_select(e, emit_fcmp(e, LLVMRealOLE, emit_abs(e, z), l1), k_of(e, g, 0), moved);
 }
 
-/* New weights from old ones, the gradient and the slots, which are replaced. */
-static Val apply(Emit *e, const Update *u, Val w, Val g, Val *s) {
+Val emit_apply_update(Emit *e, const EmitUpdate *u, Val w, Val g, Val *s) {
     const IrOptimizer *o = u->o;
     Val lr = scalar(e, g, u->lr);
     switch (o->kind) {
@@ -65,18 +58,18 @@ static Val apply(Emit *e, const Update *u, Val w, Val g, Val *s) {
 }
 
 static void update_body(Emit *e, EmitNest *n, int w, void *user) {
-    const Update *u = user;
+    const EmitUpdate *u = user;
     Val slot[3], g = emit_ref_load(e, n, REF_G, w);
     if (u->scale) g = emit_fmul(e, g, emit_splat(e, u->scale, w));
     for (int s = 0; s < u->n_slots; s++) slot[s] = emit_ref_load(e, n, REF_SLOT + s, w);
-    emit_ref_store(e, n, REF_W, apply(e, u, emit_ref_load(e, n, REF_W, w), g, slot));
+    emit_ref_store(e, n, REF_W, emit_apply_update(e, u, emit_ref_load(e, n, REF_W, w), g, slot));
     for (int s = 0; s < u->n_slots; s++) emit_ref_store(e, n, REF_SLOT + s, slot[s]);
 }
 
-static Update update_of(Emit *e, const IrNode *n, const IrNode *scale) {
+EmitUpdate emit_update_of(Emit *e, const IrNode *n, const IrNode *scale) {
     const char *names[3];
     int w = (int)ir_attr_i(n, "w");
-    Update u = {.o = &e->p->opts[e->p->weights[w].optimizer], .weight = w};
+    EmitUpdate u = {.o = &e->p->opts[e->p->weights[w].optimizer], .weight = w};
     u.n_slots = ir_opt_slots(u.o, names);
     u.lr = emit_opt(e, w, OPT_STEP_lr);
     u.alpha = emit_opt(e, w, OPT_STEP_alpha);
@@ -85,7 +78,7 @@ static Update update_of(Emit *e, const IrNode *n, const IrNode *scale) {
     return u;
 }
 
-static EmitNest nest_of(Update *u, int64_t size) {
+static EmitNest nest_of(EmitUpdate *u, int64_t size) {
     EmitNest n = {.n = 1, .dim = {size}, .n_ref = REF_SLOT + u->n_slots, .body = update_body, .user = u};
     for (int k = 0; k < n.n_ref; k++) n.ref[k].stride[0] = 1;
     return n;
@@ -103,7 +96,7 @@ enum { UPDATE_TILE = 4096 };
 int64_t emit_update_tiles(int64_t elements) { return (elements + UPDATE_TILE - 1) / UPDATE_TILE; }
 
 void emit_UPDATE(Emit *e, const IrNode *n) {
-    Update u = update_of(e, n, n->n_in > 1 ? n->in[1] : NULL);
+    EmitUpdate u = emit_update_of(e, n, n->n_in > 1 ? n->in[1] : NULL);
     const IrWeight *w = &e->p->weights[u.weight];
     int64_t size = row_width(w) * w->dim[0];
     EmitNest nest = nest_of(&u, 0);
@@ -126,7 +119,7 @@ static void touched(Emit *e, int weight) {
 }
 
 void emit_UPDATETOUCHED(Emit *e, const IrNode *n) {
-    Update u = update_of(e, n, ir_attr_i(n, "scaled") ? n->in[1] : NULL);
+    EmitUpdate u = emit_update_of(e, n, ir_attr_i(n, "scaled") ? n->in[1] : NULL);
     int64_t width = row_width(&e->p->weights[u.weight]);
     Val ids = emit_table(e, u.weight, TABLE_id), base[5];
     base[REF_W] = emit_step_elem(e, STEP_weights, u.weight);
@@ -143,7 +136,7 @@ void emit_UPDATETOUCHED(Emit *e, const IrNode *n) {
 
 /* void update_rows(step, rows, row numbers, g, lr, alpha, decay, scale, lo, hi): shared by the tables of one
  * optimizer and width. */
-static Val rows_function(Emit *e, const Update *like, int64_t width) {
+static Val rows_function(Emit *e, const EmitUpdate *like, int64_t width) {
     LLVMTypeRef types[] = {e->ptr, e->ptr, e->ptr, e->ptr, e->f32, e->f32, e->f32, e->f32, e->i64, e->i64};
     const char *name =
         arena_printf(e->arena, "update_rows_%s%d_%lld%s", ir_opt_name(like->o->kind),
@@ -152,12 +145,12 @@ static Val rows_function(Emit *e, const Update *like, int64_t width) {
     EmitFn outer;
     if (!emit_shared_open(e, name, types, 10, &f, &outer)) return f;
     for (unsigned i = 0; i < 10; i++) p[i] = LLVMGetParam(f, i);
-    Update u = {.o = like->o,
-                .n_slots = like->n_slots,
-                .lr = p[4],
-                .alpha = p[5],
-                .decay = p[6],
-                .scale = like->scale ? p[7] : NULL};
+    EmitUpdate u = {.o = like->o,
+                    .n_slots = like->n_slots,
+                    .lr = p[4],
+                    .alpha = p[5],
+                    .decay = p[6],
+                    .scale = like->scale ? p[7] : NULL};
     EmitLoop i = emit_for(e, p[8], p[9], 1);
     EmitNest nest = nest_of(&u, width);
     Val row = emit_to_i64(e, emit_load_elem(e, e->i32, p[2], i.i));
@@ -172,7 +165,7 @@ static Val rows_function(Emit *e, const Update *like, int64_t width) {
 }
 
 void emit_UPDATEROWS(Emit *e, const IrNode *n) {
-    Update u = update_of(e, n, n->n_in > 1 ? n->in[1] : NULL);
+    EmitUpdate u = emit_update_of(e, n, n->n_in > 1 ? n->in[1] : NULL);
     Val f = rows_function(e, &u, row_width(&e->p->weights[u.weight]));
     Val args[] = {e->step,
                   emit_step_elem(e, STEP_table_rows, u.weight),

@@ -149,9 +149,18 @@ static IrCost step_of_lookups(const IrProgram *p, const IrNode *n) {
     return c;
 }
 
+/* A sum over rows, and behind it what is done once a step: each body op as often as it would be alone. */
+static IrCost step_of_update_region(const IrProgram *p, const IrNode *n) {
+    IrCost c = {0, 0};
+    for (int i = 0; i < n->body->n; i++) c.flops += ir_step_cost(p, n->body->nodes[i]).flops;
+    for (int i = 0; i < n->n_in; i++) c.bytes += 4 * ir_step_elements(p, n->in[i]->type);
+    return c;
+}
+
 IrCost ir_step_cost(const IrProgram *p, const IrNode *n) {
     if (n->op == OP_DENSEGRAD || n->op == OP_ROWGRAD) return step_of_lookups(p, n);
     IrCost c = ir_cost(p, n);
+    if (n->op == OP_FUSED && ir_writer(n)) return step_of_update_region(p, n);
     double often = times(p, n), elements = ir_step_elements(p, n->type);
     for (int i = 0; i < n->n_in; i++) {
         double part = ir_step_elements(p, n->in[i]->type);

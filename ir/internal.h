@@ -17,6 +17,8 @@ int ir_attr_specs(IrOp op, IrAttrSpec out[IR_MAX_ATTRS]);
 int ir_attr_find(const IrAttrSpec *specs, int n, const char *key);
 /* Number of operands; attributes: all there, none unknown or double, of the right kind, indices in range. */
 bool ir_check_form(IrProgram *p, const IrNode *n, const char **why);
+/* verify_region.c: what a fused node must hold if, and only if, it is of kind update. */
+bool ir_check_update_region(IrProgram *p, const IrNode *n, const char **why);
 
 /* ---- shape rules: one a name in the op table's shape column, in shape_*.c ---- */
 typedef bool IrShapeRule(IrProgram *p, const IrNode *n, IrType *out, const char **why);

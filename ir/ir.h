@@ -337,6 +337,8 @@ void ir_renumber(IrProgram *p);          /* ids in printing order, from 0 in eac
 void ir_mark_used(IrProgram *p);         /* columns: used, used_predict */
 int ir_count_uses(IrBody *b, const IrNode *n);
 bool ir_is_reader(const IrNode *n);      /* made by the reader stage: columns and class READ */
+/* What writes weights: n itself, or the last node of a region that does; else NULL. */
+const IrNode *ir_writer(const IrNode *n);
 bool ir_is_recurrent(const IrNode *n);   /* gru, augru and their gradients */
 bool ir_same_dims(IrType a, IrType b);   /* rank and sizes, however often the values live */
 /* Sets each node's mark to the last phase that reads its place; what the runtime reads after the step (operands of

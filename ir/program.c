@@ -149,6 +149,11 @@ void ir_renumber(IrProgram *p) {
 
 bool ir_is_reader(const IrNode *n) { return n->op == OP_COLUMN || ir_ops[n->op].cls == CLASS_READ; }
 
+const IrNode *ir_writer(const IrNode *n) {
+    if (n->op == OP_FUSED && n->body && n->body->n) n = n->body->nodes[n->body->n - 1];
+    return n && (unsigned)n->op < OP_COUNT && ir_ops[n->op].effect == EFFECT_WRITES ? n : NULL;
+}
+
 bool ir_is_recurrent(const IrNode *n) {
     return n->op == OP_GRU || n->op == OP_AUGRU || n->op == OP_GRUGRAD || n->op == OP_AUGRUGRAD;
 }
@@ -208,10 +213,9 @@ static void mark_needed(IrBody *b, bool predicts_only) {
     for (int i = 0; i < b->n; i++) b->nodes[i]->mark = 0;
     for (int i = b->n - 1; i >= 0; i--) {
         IrNode *n = b->nodes[i];
-        IrEffect effect = ir_ops[n->op].effect;
         if (n->op == OP_PREDICT)
             n->mark |= NEEDED | NEEDED_BY_PREDICT;
-        else if (!predicts_only && (effect == EFFECT_ROOT || effect == EFFECT_WRITES))
+        else if (!predicts_only && (ir_ops[n->op].effect == EFFECT_ROOT || ir_writer(n)))
             n->mark |= NEEDED;
         for (int k = 0; k < n->n_in; k++) n->in[k]->mark |= n->mark;
     }

@@ -133,7 +133,8 @@ static bool check_node(Verifier *v, const IrNode *n, const IrNode *region, int s
                         (int)n->op);
     const IrOpInfo *info = &ir_ops[n->op];
     bool of_rows = info->cls == CLASS_READ || n->op == OP_COLUMN;
-    if (region && (info->cls == CLASS_ROOT || info->cls == CLASS_UPD || of_rows))
+    bool writes = n->op == OP_FUSED ? ir_writer(n) != NULL : info->cls == CLASS_UPD;
+    if (region && (info->cls == CLASS_ROOT || of_rows || (writes && ir_writer(region) != n)))
         return wrong_node(v, n, "doesn't stand in a region");
     if (region && (n->plan.phase != -1 || n->plan.domain != DOM_NONE || n->plan.region != REGION_NONE))
         return wrong_node(v, n, "expected no plan inside a region, which is run as one");
@@ -151,6 +152,7 @@ static bool check_node(Verifier *v, const IrNode *n, const IrNode *region, int s
     if (!ir_type_eq(inferred, n->type))
         return wrong_node(v, n, "expected type %s, found %s", ir_type_text(v->p, inferred),
                           ir_type_text(v->p, n->type));
+    if (n->op == OP_FUSED && !ir_check_update_region(v->p, n, &why)) return wrong_node(v, n, "%s", why);
     return sound_record_use(v, n) && sound_pack_use(v, n) && (n->op != OP_ARG || sound_arg(v, n, region));
 }
 
@@ -237,8 +239,9 @@ static void check_roots(Verifier *v) {
     int losses = 0;
     for (int i = 0; i < f->body.n; i++) {
         const IrNode *n = f->body.nodes[i];
-        if (ir_ops[n->op].effect == EFFECT_WRITES && !is_train)
-            wrong_node(v, n, "writes weights outside func 'train'");
+        if (ir_writer(n) && !is_train) wrong_node(v, n, "writes weights outside func 'train'");
+        if (n->op == OP_FUSED && ir_writer(n) && f->blocks)
+            wrong_node(v, n, "expected gradient and update apart, as micro-batches add to the gradient");
         if (is_predict && (n->op == OP_LOSS || n->op == OP_METRIC))
             wrong_node(v, n, "doesn't stand in func 'predict'");
         if (staged && n->op == OP_LOSS) {

@@ -83,8 +83,9 @@ static void check_update(PlanCheck *c, const IrNode *update, int64_t w) {
 static void check_updates(PlanCheck *c) {
     for (int i = 0; i < c->f->body.n && c->ok; i++) {
         const IrNode *n = c->f->body.nodes[i];
-        if (ir_ops[n->op].effect != EFFECT_WRITES) continue;
-        check_update(c, n, ir_attr_i(n, n->op == OP_BNUPDATE ? "mean" : "w"));
+        const IrNode *writer = ir_writer(n);
+        if (!writer) continue;
+        check_update(c, n, ir_attr_i(writer, n->op == OP_BNUPDATE ? "mean" : "w"));
         if (n->op == OP_BNUPDATE) check_update(c, n, ir_attr_i(n, "var"));
     }
 }

@@ -59,8 +59,12 @@
  *     %9 = mul %8, %7 : f32[~h,8]
  *     %10 = seg_sum %9 : f32[8]
  *   }
- * (tests/golden/passes/fuse/attention.*) */
-#include "passes/rewrite.h"
+ * (tests/golden/passes/fuse/attention.*)
+ *
+ * Regions of another kind come first: a weight's gradient with the update by it (fuse_update.c), but not a
+ * sum over rows that takes in what it adds up, which saves more. Arguments: fuse(updates=auto|all|none), auto
+ * being those that gain by it. */
+#include "passes/fuse_update.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -261,6 +265,20 @@ static Region region_of(const IrProgram *p, IrNode *n, const IrReduction *d, con
     return r;
 }
 
+/* Which sums take in what they add up, by their places in the body. */
+static const bool *taking_sums(IrProgram *p, IrBody *body) {
+    bool *takes_in = ARENA_ARRAY(p->arena, bool, body->n + 1);
+    pass_count_uses(body);
+    for (int i = 0; i < body->n; i++) body->nodes[i]->id = i;
+    const bool *again = repeated(p, body);
+    for (int i = 0; i < body->n; i++) {
+        if (body->nodes[i]->op != OP_SUMROWS || !reduction(body->nodes[i])) continue;
+        IrReduction d = ir_reduction(body->nodes[i]);
+        takes_in[i] = region_of(p, body->nodes[i], &d, again).n > 1;
+    }
+    return takes_in;
+}
+
 /* Back to front, so that a region begins at the last op that it can have. mark: uses, or TAKEN. */
 static bool fuse_func(IrProgram *p, IrFunc *f) {
     enum { TAKEN = -1 };
@@ -306,7 +324,8 @@ static Work work_of(const IrProgram *p, const IrFunc *f) {
     Work w = {0};
     for (int i = 0; i < f->body.n; i++) {
         const IrNode *n = f->body.nodes[i];
-        if (pass_is_root(n) || ir_ops[n->op].cls == CLASS_SRC || ir_is_reader(n)) continue;
+        bool update = pass_is_root(n) && n->op != OP_FUSED; /* a gradient counts, with its update too */
+        if (update || ir_ops[n->op].cls == CLASS_SRC || ir_is_reader(n)) continue;
         w.ops++;
         w.bytes += ir_step_cost(p, n).bytes;
     }
@@ -323,7 +342,7 @@ static int regions(const IrFunc *f, const char *kind) {
 static void report(IrProgram *p, const IrFunc *f, Work before) {
     Work after = work_of(p, f);
     if (after.ops == before.ops) return;
-    static const char *const kinds[] = {"chain", "product", "reduce", "attention"};
+    static const char *const kinds[] = {"chain", "product", "reduce", "attention", "update"};
     const char *text = "";
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         int n = regions(f, kinds[i]);
@@ -334,12 +353,20 @@ static void report(IrProgram *p, const IrFunc *f, Work before) {
 }
 
 bool pass_fuse(IrProgram *p, const PassOptions *o, const char *args) {
+    static const char *const known[] = {"updates"}, *const wishes[] = {"auto", "all", "none"};
+    enum { AUTO, ALL, NONE };
+    int wish;
     (void)o;
-    if (!pass_args_known(p, "fuse", args, NULL, 0)) return false;
+    if (!pass_args_known(p, "fuse", args, known, 1) ||
+        !pass_arg_word(p, "fuse", args, "updates", wishes, 3, &wish))
+        return false;
     for (int i = 0; i < p->n_funcs; i++) {
-        Work before = work_of(p, p->funcs[i]);
-        if (!fuse_func(p, p->funcs[i])) return false;
-        report(p, p->funcs[i], before);
+        IrFunc *f = p->funcs[i];
+        Work before = work_of(p, f);
+        const bool *taking = wish == AUTO ? taking_sums(p, &f->body) : NULL;
+        if (wish != NONE && !pass_fuse_updates(p, f, taking)) return false;
+        if (!fuse_func(p, f)) return false;
+        report(p, f, before);
     }
     return true;
 }

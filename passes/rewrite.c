@@ -4,9 +4,7 @@
 
 /* ---- properties ---- */
 
-bool pass_is_root(const IrNode *n) {
-    return ir_ops[n->op].effect == EFFECT_ROOT || ir_ops[n->op].effect == EFFECT_WRITES;
-}
+bool pass_is_root(const IrNode *n) { return ir_ops[n->op].effect == EFFECT_ROOT || ir_writer(n); }
 
 bool pass_is_weight(const IrNode *n, int weight) {
     return n->op == OP_WEIGHT && (weight < 0 || ir_attr_i(n, "w") == weight);

@@ -99,6 +99,7 @@ static IrDomain domain_of(const IrNode *n) {
     default: break;
     }
     if (ir_ops[n->op].cls == CLASS_READ || is_view(n)) return DOM_NONE;
+    if (ir_writer(n)) return DOM_TILES; /* a region: those of the gradient that it begins with */
     switch (n->type.live) {
     case LIVE_ROW:
     case LIVE_POS: return DOM_ROWS;
@@ -165,7 +166,7 @@ static bool grows(const IrNode *n) {
 
 /* mark of the operands: theirs. */
 static int section_of(const IrNode *n) {
-    if (ir_ops[n->op].effect == EFFECT_ROOT || ir_ops[n->op].effect == EFFECT_WRITES) return BEHIND;
+    if (pass_is_root(n)) return BEHIND;
     if (n->plan.domain == DOM_NONE && !ir_is_view(n)) return BEFORE; /* what the step begins with */
     if (n->op == OP_ROWGRAD || n->op == OP_DENSEGRAD) return BEHIND;
     if (n->plan.domain == DOM_ROWS || n->op == OP_BNSTATS || n->op == OP_BNGSUMS || grows(n)) return INSIDE;
@@ -215,9 +216,10 @@ static void find_phases(IrFunc *f) {
     int last = loss_phase;
     for (int i = 0; i < body->n; i++) {
         IrNode *n = body->nodes[i];
-        if (ir_ops[n->op].effect == EFFECT_WRITES) {
+        const IrNode *writer = ir_writer(n);
+        if (writer) {
             at_least(n, loss_phase + 1);
-            after_users(body, n, (int)ir_attr_i(n, n->op == OP_BNUPDATE ? "mean" : "w"));
+            after_users(body, n, (int)ir_attr_i(writer, n->op == OP_BNUPDATE ? "mean" : "w"));
             if (n->op == OP_BNUPDATE) after_users(body, n, (int)ir_attr_i(n, "var"));
         }
         if (n->plan.phase > last) last = n->plan.phase;

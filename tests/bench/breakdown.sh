@@ -17,6 +17,7 @@ for ((k = 0; k < i; k++)); do
   steps=$(grep -oE '"steps": *[0-9]+' "$work/$k.json" | head -n 1 | grep -oE '[0-9]+') || { cat "$work/$k.err" >&2; exit 1; }
   perf report -i "$work/$k.perf" --sort symbol -n --stdio 2> /dev/null | awk -v k="$k" -v steps="$steps" '
     function kind(s) {
+      if (s ~ /_gradient_and_update$/) return "3 updates in one visit with gradients: packing, narrow ones, formulas"
       if (s ~ /^tile_[0-9]+(x[0-9]+)?_[468](_|$)/) return "2 weight gradients: tiles"
       if (s ~ /^tile_/) return "1 products and dx: tiles"
       if (s ~ /_k[0-9]+_pack$/) return "4 packing of weights"

@@ -438,7 +438,7 @@ static const Case cases[] = {
      "expected type f32[4] of fused, found f32[5]"},
     {"fused %14 {kind=\"chain\"} : f32[4]", "fused: expected a body, found none"},
     {"fused %14 {kind=\"loop\"} : f32[4] {\n    %100 = arg {index=0} : f32[4]\n  }",
-     "fused: expected kind chain, product, reduce or attention, found 'loop'"},
+     "fused: expected kind chain, product, update, reduce or attention, found 'loop'"},
     {"fused %14 {kind=\"chain\"} : f32[5] {\n    %100 = arg {index=0} : f32[5]\n  }",
      "%100 arg in func 'train': expected the operand's type f32[4], found f32[5]"},
     {"fused %14 {kind=\"chain\"} : f32[4] {\n    %100 = arg {index=1} : f32[4]\n  }",

@@ -1,0 +1,78 @@
+/* Regions of kind update: the gradient of a weight, a sum over the rows of the step, and the update by it,
+ * for one tile of the weight after the other:
+ *
+ *   %9 = fused %2, %8, %3 {kind="update"} : none {
+ *     %10 = arg {index=0} : f32[4]
+ *     %11 = arg {index=1} : f32[2]
+ *     %12 = arg {index=2} : always f32[4,2]
+ *     %13 = const {value=[0.02], shape=[1]} : always f32[1]
+ *     %14 = matmul_grad_w %10, %11 : step f32[4,2]
+ *     %15 = mul %12, %13 : always f32[4,2]
+ *     %16 = add %14, %15 : step f32[4,2]
+ *     %17 = update %16 {w=w} : none
+ *   }
+ *
+ * A tile of the weight is written while others are still to come, so nothing in it may depend on more of the
+ * weight, or of the gradient, than the tile's own elements. */
+#include "ir/internal.h"
+#include <string.h>
+
+static bool is_sum(const IrNode *n) { return n->op == OP_MATMULGRADW || n->op == OP_SUMROWS; }
+
+static const IrNode *outer(const IrNode *region, const IrNode *x) {
+    if (x->op != OP_ARG) return x;
+    int64_t index = ir_attr_i(x, "index");
+    return index >= 0 && index < region->n_in ? region->in[index] : x;
+}
+
+/* The weights that the region reads: its own alone, by elementwise ops alone. */
+static bool own_weight(IrProgram *p, const IrNode *region, const IrNode *sum, int64_t w, const char **why) {
+    for (int i = 0; i < region->n_in; i++) {
+        const IrNode *x = region->in[i];
+        if (x->op == OP_WEIGHT && ir_attr_i(x, "w") != w)
+            return ir_wrong(p, why, "expected no weight but '%s', which it writes, found '%s'",
+                            p->weights[w].name, p->weights[ir_attr_i(x, "w")].name);
+    }
+    for (int i = 0; i < sum->n_in; i++)
+        if (outer(region, sum->in[i])->op == OP_WEIGHT)
+            return ir_wrong(p, why, "its %s reads the weight that it writes", ir_ops[sum->op].text);
+    return true;
+}
+
+/* An elementwise op: one element of each operand for one of the result. */
+static bool in_step(IrProgram *p, const IrNode *n, IrType sum, const char **why) {
+    for (int i = 0; i < n->n_in; i++) {
+        IrType t = n->in[i]->type;
+        if (t.live <= LIVE_STEP && (ir_same_dims(t, sum) || ir_type_size(t) == 1)) continue;
+        return ir_wrong(p, why, "%s in it: expected %s or one number, found %s", ir_ops[n->op].text,
+                        ir_type_text(p, sum), ir_type_text(p, t));
+    }
+    return true;
+}
+
+bool ir_check_update_region(IrProgram *p, const IrNode *n, const char **why) {
+    const IrNode *last = n->body->nodes[n->body->n - 1], *sum = NULL;
+    if (strcmp(ir_attr_s(n, "kind"), "update") != 0)
+        return !ir_writer(n) ||
+               ir_wrong(p, why, "expected kind update, as it ends in %s", ir_ops[last->op].text);
+    if (last->op != OP_UPDATE)
+        return ir_wrong(p, why, "expected an update as its last op, found %s", ir_ops[last->op].text);
+    if (last->n_in > 1)
+        return ir_wrong(p, why, "expected no scale, which is known when the whole gradient is");
+    int sums = 0;
+    for (int i = 0; i + 1 < n->body->n; i++) {
+        const IrNode *x = n->body->nodes[i];
+        if (is_sum(x)) sum = x, sums++;
+        if (!is_sum(x) && x->op != OP_ARG && x->op != OP_CONST && ir_ops[x->op].cls != CLASS_EW)
+            return ir_wrong(p, why, "expected elementwise ops around a sum over rows, found %s",
+                            ir_ops[x->op].text);
+    }
+    if (sums != 1) return ir_wrong(p, why, "expected one matmul_grad_w or sum_rows, found %d", sums);
+    for (int i = 0; i + 1 < n->body->n; i++)
+        if (ir_ops[n->body->nodes[i]->op].cls == CLASS_EW && !in_step(p, n->body->nodes[i], sum->type, why))
+            return false;
+    if (!ir_same_dims(sum->type, last->in[0]->type))
+        return ir_wrong(p, why, "expected a gradient of the shape of its sum, %s, found %s",
+                        ir_type_text(p, sum->type), ir_type_text(p, last->in[0]->type));
+    return own_weight(p, n, sum, ir_attr_i(last, "w"), why);
+}
