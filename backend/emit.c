@@ -258,7 +258,7 @@ static Val check_function(Emit *e) {
     emit_set(e, count,
              emit_to_i64(e, emit_load(e, e->i32, LLVMBuildStructGEP2(e->b, e->t_table, table, TABLE_n, ""))));
     emit_fi(e, &uniq);
-    emit_call(e, "rt_check", (Val[]){e->step, p[3], emit_get(e, base), emit_get(e, count), p[8], p[11]}, 6);
+    emit_call(e, "rt_check", (Val[]){e->step, p[3], emit_get(e, base), emit_get(e, count), p[8], p[13]}, 6);
     emit_fi(e, &first);
     barrier(e);
     emit_fn_close(e, &outer);
@@ -272,9 +272,8 @@ static void check_weight(Emit *e, const Driver *d, const IrNode *n) {
     barrier(e);
     EmitIf first = on_first_thread(e, d);
     Val weight = emit_step_elem(e, STEP_weights, (int)ir_attr_i(update, "w"));
-    emit_call(e, "rt_check",
-              (Val[]){d->step, emit_i32(e, n->id), weight, emit_i64(e, ir_type_size(update->in[0]->type))},
-              4);
+    Val size = emit_i64(e, ir_type_size(update->in[0]->type));
+    emit_call(e, "rt_check", (Val[]){d->step, emit_i32(e, n->id), weight, emit_i64(e, 1), size, size}, 6);
     emit_fi(e, &first);
 }
 
