@@ -208,7 +208,8 @@ static void run_node(Emit *e, const Driver *d, const IrNode *n, Val kernel, int 
 enum { CHECK_ARGS = 15 };
 
 /* The arenas that grow: base and capacity by list or table. */
-static void check_grown_place(Emit *e, const Val *p, IrRegionKind region, Val arenas, int caps, Val index, Val base) {
+static void check_grown_place(Emit *e, const Val *p, IrRegionKind region, Val arenas, int caps, Val index,
+                              Val base) {
     EmitIf here = emit_if(e, emit_icmp(e, LLVMIntEQ, p[6], emit_i64(e, region)));
     Val cap = emit_load_elem(e, e->i64, emit_step(e, caps), p[5]);
     Val bytes = emit_mul(e, cap, emit_scale(e, p[7], 4));
@@ -232,11 +233,12 @@ static Val check_place(Emit *e, const Val *p, Val per_pos) {
 }
 
 static Val check_function(Emit *e) {
-    LLVMTypeRef args[CHECK_ARGS] = {e->ptr, e->i32, e->i32, e->i32, e->i64, e->i64, e->i64,
-                                    e->i64, e->i64, e->i64, e->i64, e->i64, e->i64, e->i64, e->ptr};
+    LLVMTypeRef args[CHECK_ARGS] = {e->ptr, e->i32, e->i32, e->i32, e->i64, e->i64, e->i64, e->i64,
+                                    e->i64, e->i64, e->i64, e->i64, e->i64, e->i64, e->ptr};
     Val f, p[CHECK_ARGS];
     EmitFn outer;
-    if (!emit_shared_open(e, arena_printf(e->arena, "check_%s", e->f->name), args, CHECK_ARGS, &f, &outer)) return f;
+    if (!emit_shared_open(e, arena_printf(e->arena, "check_%s", e->f->name), args, CHECK_ARGS, &f, &outer))
+        return f;
     for (unsigned i = 0; i < CHECK_ARGS; i++) p[i] = LLVMGetParam(f, i);
     Val count = emit_var(e, e->i64), from = emit_var(e, e->i64), zero = emit_i64(e, 0), one = emit_i64(e, 1);
     barrier(e);
@@ -249,7 +251,8 @@ static Val check_function(Emit *e) {
     EmitIf pos = emit_if(e, per_pos);
     Val offsets = emit_load_elem(e, e->ptr, emit_step(e, STEP_offsets), p[5]);
     emit_set(e, from, emit_to_i64(e, emit_load_elem(e, e->i32, offsets, p[10])));
-    emit_set(e, count, emit_sub(e, emit_to_i64(e, emit_load_elem(e, e->i32, offsets, p[11])), emit_get(e, from)));
+    emit_set(e, count,
+             emit_sub(e, emit_to_i64(e, emit_load_elem(e, e->i32, offsets, p[11])), emit_get(e, from)));
     emit_fi(e, &pos);
     Val skipped = emit_mul(e, emit_mul(e, emit_get(e, from), p[13]), p[9]);
     emit_set(e, base, emit_at(e, emit_get(e, base), emit_add(e, skipped, p[12])));

@@ -170,7 +170,9 @@ static json_t *step_arena(const IrProgram *p, const IrFunc *f, IrRegionKind regi
     json_t *buffers = json_array();
     for (int i = 0; i < f->body.n; i++) {
         const IrNode *n = f->body.nodes[i];
-        if (n->plan.region != region || ir_viewed(n) != n || n->plan.ld || (index >= 0 && n->type.axis != index)) continue;
+        if (n->plan.region != region || ir_viewed(n) != n || n->plan.ld ||
+            (index >= 0 && n->type.axis != index))
+            continue;
         bool fixed = region == REGION_FIXED;
         int64_t bytes = fixed ? fixed_bytes(p, f, n) : 4 * ir_type_size(n->type);
         int first, last;

@@ -75,7 +75,8 @@ static Val copy_function(Emit *e, int64_t chunk) {
 }
 
 void emit_SLICE(Emit *e, const IrNode *n) {
-    EmitAxis from = emit_axis(n->in[0]->type, ir_attr_i(n, "axis")), to = emit_axis(n->type, ir_attr_i(n, "axis"));
+    EmitAxis from = emit_axis(n->in[0]->type, ir_attr_i(n, "axis")),
+             to = emit_axis(n->type, ir_attr_i(n, "axis"));
     int64_t chunk = to.size * to.inner, all = from.size * from.inner,
             begin = ir_attr_i(n, "begin") * from.inner;
     Val x = emit_at_const(e, emit_base(e, n->in[0]), begin), out = emit_base(e, n),
@@ -107,7 +108,8 @@ static void zeros(Emit *e, const IrNode *n, int64_t outer, int64_t outer_stride,
 }
 
 void emit_PAD(Emit *e, const IrNode *n) {
-    EmitAxis from = emit_axis(n->in[0]->type, ir_attr_i(n, "axis")), to = emit_axis(n->type, ir_attr_i(n, "axis"));
+    EmitAxis from = emit_axis(n->in[0]->type, ir_attr_i(n, "axis")),
+             to = emit_axis(n->type, ir_attr_i(n, "axis"));
     int64_t before = ir_attr_i(n, "before") * to.inner, chunk = from.size * from.inner,
             all = to.size * to.inner;
     EmitNest nest = blocks(to.outer, chunk);
@@ -186,12 +188,14 @@ static void by_index(Emit *e, const IrNode *n, const EmitAxis *from, const EmitA
 }
 
 void emit_GATHER(Emit *e, const IrNode *n) {
-    EmitAxis from = emit_axis(n->in[0]->type, ir_attr_i(n, "axis")), to = emit_axis(n->type, ir_attr_i(n, "axis"));
+    EmitAxis from = emit_axis(n->in[0]->type, ir_attr_i(n, "axis")),
+             to = emit_axis(n->type, ir_attr_i(n, "axis"));
     by_index(e, n, &from, &to, false);
 }
 
 void emit_SCATTERADD(Emit *e, const IrNode *n) {
-    EmitAxis from = emit_axis(n->in[0]->type, ir_attr_i(n, "axis")), to = emit_axis(n->type, ir_attr_i(n, "axis"));
+    EmitAxis from = emit_axis(n->in[0]->type, ir_attr_i(n, "axis")),
+             to = emit_axis(n->type, ir_attr_i(n, "axis"));
     zeros(e, n, 1, 0, 0, ir_type_size(n->type));
     by_index(e, n, &from, &to, true);
 }

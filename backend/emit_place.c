@@ -33,7 +33,8 @@ static Val input(Emit *e, const IrNode *n) {
     return emit_step_elem(e, STEP_inputs, k);
 }
 
-/* A place for the rows of this kernel's block, in the thread's own arenas: where row (position) 0 would be. */
+/* A place for the rows of this kernel's block, in the thread's own arenas: where row (position) 0 would be.
+ */
 static Val local(Emit *e, const IrNode *n) {
     Val scratch = LLVMGetParam(e->fn, 3), lo = LLVMGetParam(e->fn, 1), at;
     bool by_row = n->type.live == LIVE_ROW;

@@ -108,7 +108,9 @@ static void memory(const Plan *plan, const IrFunc *f) {
         if (f->axis_elems[i])
             fprintf(plan->out, "  memory: %" PRId64 " B a position of ~%s\n", 4 * f->axis_elems[i],
                     p->axes[i].name);
-    if (f->local_bytes) fprintf(plan->out, "  memory: %.1f KiB a thread for a block of rows\n", (double)f->local_bytes / 1024);
+    if (f->local_bytes)
+        fprintf(plan->out, "  memory: %.1f KiB a thread for a block of rows\n",
+                (double)f->local_bytes / 1024);
     for (int i = 0; f->local_elems && i < p->n_axes; i++)
         if (f->local_elems[i])
             fprintf(plan->out, "  memory: %" PRId64 " B a position of ~%s of a thread's block of rows\n",

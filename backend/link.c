@@ -133,7 +133,8 @@ bool link_program(IrProgram *p, const char *march, int level, const char *lib_di
     return ok;
 }
 
-bool backend_link(IrProgram *p, const char *march, int level, const char *lib_dir, const char *exe, bool alone) {
+bool backend_link(IrProgram *p, const char *march, int level, const char *lib_dir, const char *exe,
+                  bool alone) {
     const char *const more[] = {alone ? "-static" : "-ldnnl", NULL};
     return (!alone || may_stand_alone(p)) && link_program(p, march, level, lib_dir, more, exe);
 }

@@ -164,7 +164,8 @@ IrCost ir_step_cost(const IrProgram *p, const IrNode *n) {
     double often = times(p, n), elements = ir_step_elements(p, n->type);
     for (int i = 0; i < n->n_in; i++) {
         double part = ir_step_elements(p, n->in[i]->type);
-        elements += n->op == OP_CONCAT && ir_in_place(n, i) ? -part : part; /* neither read nor written by it */
+        elements +=
+            n->op == OP_CONCAT && ir_in_place(n, i) ? -part : part; /* neither read nor written by it */
     }
     return (IrCost){c.flops * often, ir_ops[n->op].cls == CLASS_TAB ? c.bytes * often : 4 * elements};
 }

@@ -170,7 +170,8 @@ static bool read_attrs(Reader *r, IrNode *n) {
 
 static bool read_at(Lexer *lx, IrPlan *plan) {
     int region;
-    if (!lex_choice(lx, "fixed, axis, uniq, input or local", ir_region_names, N_REGIONS, &region)) return false;
+    if (!lex_choice(lx, "fixed, axis, uniq, input or local", ir_region_names, N_REGIONS, &region))
+        return false;
     plan->region = (IrRegionKind)region;
     return lex_need(lx, '+') && lex_int(lx, 0, INT64_MAX, &plan->offset);
 }
@@ -335,7 +336,8 @@ static bool read_loop(Lexer *lx, IrFunc *f) {
 
 bool read_func(Reader *r) {
     enum { FIXED, LOWER, LOCAL, BLOCKS, LOOP, AXES, LOCAL_AXES, UNIQ };
-    static const char *const words[] = {"fixed", "lower", "local", "blocks", "loop", "axes", "local_axes", "uniq"};
+    static const char *const words[] = {"fixed", "lower", "local",      "blocks",
+                                        "loop",  "axes",  "local_axes", "uniq"};
     Lexer *lx = &r->lx;
     const char *name;
     Span at = lx->token.span, loop = {0};
@@ -346,7 +348,8 @@ bool read_func(Reader *r) {
         int k;
         bool ok = false;
         if (lx->token.kind != T_WORD) return lex_expected(lx, "'{'");
-        if (!lex_choice(lx, "fixed, lower, local, blocks, loop, axes, local_axes or uniq", words, COUNT(words), &k) ||
+        if (!lex_choice(lx, "fixed, lower, local, blocks, loop, axes, local_axes or uniq", words,
+                        COUNT(words), &k) ||
             !lex_need(lx, '='))
             return false;
         switch (k) {

@@ -209,7 +209,8 @@ bool ir_shape_fused(IrProgram *p, const IrNode *n, IrType *out, const char **why
     const char *kind = ir_attr_s(n, "kind");
     bool plain = strcmp(kind, "chain") == 0 || strcmp(kind, "product") == 0 || strcmp(kind, "update") == 0;
     if (!plain && strcmp(kind, "reduce") != 0 && strcmp(kind, "attention") != 0)
-        return ir_wrong(p, why, "expected kind chain, product, update, reduce or attention, found '%s'", kind);
+        return ir_wrong(p, why, "expected kind chain, product, update, reduce or attention, found '%s'",
+                        kind);
     if (!n->body || n->body->n == 0) return ir_wrong(p, why, "expected a body, found none");
     if (!plain && !ir_sound_reduction(p, n, why)) return false;
     *out = n->body->nodes[n->body->n - 1]->type;

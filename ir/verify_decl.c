@@ -124,8 +124,7 @@ static void check_training(DeclCheck *v) {
         if (p->vocabs[i].n < 1) wrong_decl(v, DECL_VOCAB, i, "vocab %d: expected at least one value", i);
     if (p->batch < 0 || p->epochs < 0 || p->steps < 0 || p->shuffle < 0)
         wrong_decl(v, DECL_TRAIN, 0, "expected batch, epochs, steps and shuffle of at least 0");
-    if (p->batch > IR_MAX_BATCH)
-        wrong_decl(v, DECL_TRAIN, 0, "expected a batch of at most %d", IR_MAX_BATCH);
+    if (p->batch > IR_MAX_BATCH) wrong_decl(v, DECL_TRAIN, 0, "expected a batch of at most %d", IR_MAX_BATCH);
 }
 
 static void check_weights(DeclCheck *v) {

@@ -154,7 +154,8 @@ static void check_overlaps(PlanCheck *c, Lifetime *lives, int n) {
                 wrong_plan(
                     c, b->node,
                     "expected a place of its own, found it within that of %%%d, while both live in phase %d",
-                    a->node->id, a->node->plan.phase > b->node->plan.phase ? a->node->plan.phase : b->node->plan.phase);
+                    a->node->id,
+                    a->node->plan.phase > b->node->plan.phase ? a->node->plan.phase : b->node->plan.phase);
         }
 }
 
@@ -166,7 +167,8 @@ static bool right_region(const IrNode *n) {
     case REGION_AXIS: return n->type.live == LIVE_POS;
     case REGION_UNIQ: return n->type.live == LIVE_UNIQ;
     case REGION_LOCAL:
-        return ir_viewed(n)->plan.domain == DOM_ROWS && (n->type.live == LIVE_ROW || n->type.live == LIVE_POS);
+        return ir_viewed(n)->plan.domain == DOM_ROWS &&
+               (n->type.live == LIVE_ROW || n->type.live == LIVE_POS);
     default: return false;
     }
 }
@@ -185,7 +187,8 @@ static void in_loop(PlanCheck *c, const IrNode *n, Lifetime *live) {
     if (inside && live->last > f->loop_last) live->first = f->loop_first;
 }
 
-/* A thread's own arenas: a value there is seen only by what the same thread runs for the same block of rows. */
+/* A thread's own arenas: a value there is seen only by what the same thread runs for the same block of rows.
+ */
 static Lifetime local_life(PlanCheck *c, int at, int64_t begin, int64_t end) {
     const IrNode *n = c->f->body.nodes[at];
     Lifetime live = {n, begin, end, at, at};
@@ -203,10 +206,13 @@ static Lifetime local_life(PlanCheck *c, int at, int64_t begin, int64_t end) {
     return live;
 }
 
-/* Whether n has its place in the arena: `axis` is the list's or table's number, -1 for values a row or step. */
+/* Whether n has its place in the arena: `axis` is the list's or table's number, -1 for values a row or step.
+ */
 static bool in_arena(const IrNode *n, IrRegionKind region, int axis) {
-    if (n->plan.region != region || ir_viewed(n) != n || n->plan.ld) return false; /* lives in another's place */
-    if (region == REGION_LOCAL) return axis < 0 ? n->type.live == LIVE_ROW : n->type.live == LIVE_POS && n->type.axis == axis;
+    if (n->plan.region != region || ir_viewed(n) != n || n->plan.ld)
+        return false; /* lives in another's place */
+    if (region == REGION_LOCAL)
+        return axis < 0 ? n->type.live == LIVE_ROW : n->type.live == LIVE_POS && n->type.axis == axis;
     return region == REGION_FIXED || n->type.axis == axis;
 }
 

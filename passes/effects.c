@@ -68,7 +68,8 @@ static const char *plan_text(Arena *a, const PassMeasure *was, const PassMeasure
         text = arena_printf(a, "%s, fixed %s KiB (at least %s live at once)", text,
                             number(a, (double)is->fixed / 1024), number(a, (double)is->lower / 1024));
     if (is->local != was->local)
-        text = arena_printf(a, "%s, %s KiB a thread for a block of rows", text, number(a, (double)is->local / 1024));
+        text = arena_printf(a, "%s, %s KiB a thread for a block of rows", text,
+                            number(a, (double)is->local / 1024));
     return text;
 }
 

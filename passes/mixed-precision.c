@@ -19,9 +19,9 @@
  * in fp32, so it makes no difference to the result which instructions multiply them, but for the order of
  * sums.
  *
- * Worth it where the CPU multiplies bfloat16 natively; elsewhere the rounding only costs, and the pass is refused
- * unless force=true asks for it (to see what a model loses by it). Products with one column or one row, whose time
- * is that of reading their operands, stay as they are. */
+ * Worth it where the CPU multiplies bfloat16 natively; elsewhere the rounding only costs, and the pass is
+ * refused unless force=true asks for it (to see what a model loses by it). Products with one column or one
+ * row, whose time is that of reading their operands, stay as they are. */
 #include "passes/rewrite.h"
 
 typedef struct {

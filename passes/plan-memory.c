@@ -23,10 +23,10 @@
  * within the concat's place where both sides can (passes/place_views.c): that place lives from the first
  * part's phase to the last that reads the concat or a part, and the concat copies what is left.
  *
- * Within a phase a thread runs all kernels of domain rows for one block of rows before it takes the next. What
- * they hand to each other needs room for that block alone, in arenas that each thread has for itself (local:
- * the fixed one and those of list axes once more), and lives from one kernel to another: the same few hundred
- * KB again and again, which stay in cache, where values of the whole step would go through memory.
+ * Within a phase a thread runs all kernels of domain rows for one block of rows before it takes the next.
+ * What they hand to each other needs room for that block alone, in arenas that each thread has for itself
+ * (local: the fixed one and those of list axes once more), and lives from one kernel to another: the same few
+ * hundred KB again and again, which stay in cache, where values of the whole step would go through memory.
  *
  * With micro-batches, phases loop_first to loop_last are run for one block of rows after the other: a value a
  * row that nothing reads behind them has a place for one block only, which the blocks take in turn; what is
@@ -203,7 +203,8 @@ typedef struct {
 
 static bool add_local(IrProgram *p, Locals *l, IrNode *n, const Uses *uses) {
     int64_t size = ir_type_size(n->type);
-    if (size > ((int64_t)1 << 40) / 4 / n->plan.block) return false; /* as a value of the step it gets its error */
+    if (size > ((int64_t)1 << 40) / 4 / n->plan.block)
+        return false; /* as a value of the step it gets its error */
     n->plan.region = REGION_LOCAL;
     bool by_row = n->type.live == LIVE_ROW;
     Buffers *b = by_row ? &l->rows : &l->axis[n->type.axis];
@@ -294,7 +295,8 @@ bool pass_plan_memory(IrProgram *p, const PassOptions *o, const char *args) {
     (void)o;
     if (!pass_args_known(p, "plan-memory", args, NULL, 0)) return false;
     if (p->batch < 1) { /* a program may be read and rewritten without one, not planned */
-        diag_error(p->diag, (Span){0}, NULL, "expected a batch of at least 1, found %lld", (long long)p->batch);
+        diag_error(p->diag, (Span){0}, NULL, "expected a batch of at least 1, found %lld",
+                   (long long)p->batch);
         return false;
     }
     for (int i = 0; i < p->n_funcs; i++) {

@@ -44,7 +44,8 @@ static uint64_t cap_for(uint64_t n) { return (n + n / 4 + CAP_STEP) / CAP_STEP *
 static void renew(char **base, uint64_t bytes) {
     free(*base);
     if ((*base = arena(bytes))) return;
-    fprintf(stderr, "error: out of memory: %llu bytes for the values of one batch\n", (unsigned long long)bytes);
+    fprintf(stderr, "error: out of memory: %llu bytes for the values of one batch\n",
+            (unsigned long long)bytes);
     exit(1);
 }
 

@@ -39,7 +39,8 @@ static bool is_i64(const json_t *o) { return !strcmp(text_of(o, "type"), "i64");
 
 /* ---- nodes ---- */
 
-static void put_value(RtProto *w, uint32_t field, const char *name, int elem, const char *dim, const char *doc) {
+static void put_value(RtProto *w, uint32_t field, const char *name, int elem, const char *dim,
+                      const char *doc) {
     RtProto value = {0}, type = {0}, tensor = {0}, shape = {0}, one = {0};
     rt_proto_int(&tensor, TYPE_ELEM, elem);
     if (dim) {
