@@ -60,7 +60,7 @@ static bool run_linker(IrProgram *p, char *const object[OBJECTS], const char *li
     int n = 0, count = 0;
     while (more && more[count]) count++;
     char **argv = ARENA_ARRAY(p->arena, char *, FIXED + count);
-    const char *const fixed[] = {"cc",       "-o",  to,       object[0],   object[1],   lib,  "-ldnnl",
+    const char *const fixed[] = {"cc",       "-o",  to,       object[0],   object[1],   lib,
                                  "-lxxhash", "-lz", "-lzstd", "-ljansson", "-lpthread", "-lm"};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) argv[n++] = (char *)fixed[i];
     for (int i = 0; i < count; i++) argv[n++] = (char *)more[i];

@@ -197,6 +197,7 @@ Name onnx_op(Onnx *o, const IrNode *n) {
     case OP_CONCAT: return concat(o, n);
     case OP_SLICE: return slice(o, n);
     case OP_PAD: return pad(o, n);
+    case OP_PACK: return onnx_in(o, n, 0); /* the same matrix, as a kernel likes to read it */
     case OP_RESHAPE: return reshaped(o, onnx_in(o, n, 0), n->type);
     case OP_TRANSPOSE: return transposed(o, onnx_in(o, n, 0), n->type, ir_attr(n, "order")->ilist.v);
     case OP_GATHER: return gather(o, n);
