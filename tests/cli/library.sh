@@ -86,11 +86,12 @@ int main(void) {
     for (int i = 0; i < ROWS; i++) line[i] = at, at = strchr(at, '\n') + 1;
     line[ROWS] = at;
     for (int k = 0; k < 2; k++) {
-        char *p = slurp(k ? "q" : "p");
+        char *all = slurp(k ? "q" : "p"), *p = all;
         for (int i = 0; i < ROWS; i++) {
             want[k][i][0] = strtof(p, &p);
             want[k][i][1] = strtof(p + 1, &p);
         }
+        free(all);
     }
     if (clicks_open("ckpt", &clicks, message, sizeof message) || other_open("other.ckpt", &other, NULL, 0)) return 2;
     if (clicks_open("other.ckpt", &(clicks_model *){0}, message, sizeof message) != CLICKS_CHECKPOINT) return 3;
@@ -107,6 +108,7 @@ int main(void) {
     clicks_close(clicks);
     clicks_close(NULL);
     other_close(other);
+    free(header), free(log);
     return bad;
 }
 C
