@@ -9,14 +9,14 @@
 /* ---- what a node needs ---- */
 
 static bool is_chain(const IrNode *n) {
-    return n->op == OP_FUSED && !emit_product_of(n) && !ir_ends_in_reduction(n);
+    return n->op == OP_FUSED && !ir_product_of(n) && !ir_ends_in_reduction(n);
 }
 
 int64_t emit_tiles(Emit *e, const IrNode *n) {
     const IrType *x = n->n_in ? &n->in[0]->type : NULL;
-    if (n->op == OP_FUSED && ir_writer(n)) return emit_update_region_tiles(&e->target, n);
+    if (ir_is_update_region(n)) return emit_update_region_tiles(&e->target, n);
     if (n->plan.domain != DOM_TILES && n->plan.domain != DOM_ONE) return 1;
-    if (emit_product_of(n)) return emit_product_tiles(&e->target, n);
+    if (ir_product_of(n)) return emit_product_tiles(&e->target, n);
     if (emit_is_ew(n) || is_chain(n)) return emit_ew_tiles(e, n);
     switch (ir_runs_as(n)) {
     case OP_SUMROWS:
@@ -32,8 +32,8 @@ int64_t emit_tiles(Emit *e, const IrNode *n) {
 
 int64_t emit_scratch(const IrProgram *p, const PassTarget *t, const IrNode *n) {
     (void)p;
-    if (n->op == OP_FUSED && ir_writer(n)) return emit_update_region_scratch(t, n);
-    if (emit_product_of(n)) return emit_product_scratch(t, n);
+    if (ir_is_update_region(n)) return emit_update_region_scratch(t, n);
+    if (ir_product_of(n)) return emit_product_scratch(t, n);
     if (n->op == OP_ATTEND || n->op == OP_ATTENDGRAD) return emit_attend_scratch(n);
     if (ir_is_recurrent(n)) return emit_gru_scratch(t, n);
     int64_t channels = (ir_type_width(n->type) + 15) / 16 * 16;
@@ -84,24 +84,20 @@ static void emit_node(Emit *e, const IrNode *n) {
     }
 }
 
-static bool has_kernel(const IrNode *n) {
-    return n->plan.domain != DOM_NONE && ir_ops[n->op].cls != CLASS_ROOT && !ir_all_in_place(n);
-}
-
 static void show_to_parts(Val f) {
     LLVMSetLinkage(f, LLVMExternalLinkage);
     LLVMSetVisibility(f, LLVMHiddenVisibility);
 }
 
 static bool made_here(const Emit *e, const IrNode *n) {
-    return e->part == EMIT_WHOLE || (e->part == EMIT_PRODUCTS) == (emit_product_of(n) != NULL);
+    return e->part == EMIT_WHOLE || (e->part == EMIT_PRODUCTS) == (ir_product_of(n) != NULL);
 }
 
 /* A kernel of another part is only declared. Between parts kernels are known by name, outside of the program
  * not. */
 static Val make_kernel(Emit *e, const IrNode *n) {
     LLVMTypeRef args[] = {e->ptr, e->i64, e->i64, e->ptr};
-    bool visit = n->op == OP_FUSED && ir_writer(n);
+    bool visit = ir_is_update_region(n);
     const char *name = arena_printf(e->arena, "%s_k%d_%s", e->f->name, n->id,
                                     visit ? "gradient_and_update" : ir_ops[n->op].text);
     if (!made_here(e, n)) {
@@ -202,17 +198,33 @@ static void run_node(Emit *e, const Driver *d, const IrNode *n, Val kernel, int 
                    (Val[]){d->step, kernel, d->scratch, thread, d->threads, count, block}, 7, "");
 }
 
-/* void check(step, thread, threads, op, live, axis, region, offset, elements, whole, lo, hi, col, ld,
- * scratch): when all threads have made a value, the first looks at it, of rows at lo to hi-1; `whole`: the
- * place holds all rows. One function for all values, which finds each by its plan. */
-enum { CHECK_ARGS = 15 };
+/* void check(step, thread, …): when all threads have made a value, the first looks at it, of rows lo to hi-1.
+ * One function for all values, which finds each by its plan; `whole`: the place holds all rows. */
+enum {
+    CHECK_STEP,
+    CHECK_THREAD,
+    CHECK_THREADS,
+    CHECK_OP,
+    CHECK_LIVE,
+    CHECK_AXIS,
+    CHECK_REGION,
+    CHECK_OFFSET,
+    CHECK_ELEMENTS,
+    CHECK_WHOLE,
+    CHECK_LO,
+    CHECK_HI,
+    CHECK_COL,
+    CHECK_LD,
+    CHECK_SCRATCH,
+    CHECK_ARGS
+};
 
 /* The arenas that grow: base and capacity by list or table. */
 static void check_grown_place(Emit *e, const Val *p, IrRegionKind region, Val arenas, int caps, Val index,
                               Val base) {
-    EmitIf here = emit_if(e, emit_icmp(e, LLVMIntEQ, p[6], emit_i64(e, region)));
-    Val cap = emit_load_elem(e, e->i64, emit_step(e, caps), p[5]);
-    Val bytes = emit_mul(e, cap, emit_scale(e, p[7], 4));
+    EmitIf here = emit_if(e, emit_icmp(e, LLVMIntEQ, p[CHECK_REGION], emit_i64(e, region)));
+    Val cap = emit_load_elem(e, e->i64, emit_step(e, caps), p[CHECK_AXIS]);
+    Val bytes = emit_mul(e, cap, emit_scale(e, p[CHECK_OFFSET], 4));
     emit_set(e, base, emit_at_bytes(e, emit_load_elem(e, e->ptr, arenas, index), bytes));
     emit_fi(e, &here);
 }
@@ -220,13 +232,15 @@ static void check_grown_place(Emit *e, const Val *p, IrRegionKind region, Val ar
 /* Where the value stands, of a block of rows in the thread's own arenas. */
 static Val check_place(Emit *e, const Val *p, Val per_pos) {
     Val base = emit_var(e, e->ptr), minus_one = emit_i64(e, -1);
-    emit_set(e, base, emit_at_bytes(e, emit_step(e, STEP_fixed), p[7]));
-    check_grown_place(e, p, REGION_AXIS, emit_step(e, STEP_axis_arena), STEP_axis_cap, p[5], base);
-    check_grown_place(e, p, REGION_UNIQ, emit_step(e, STEP_uniq_arena), STEP_uniq_cap, p[5], base);
-    EmitIf local = emit_if(e, emit_icmp(e, LLVMIntEQ, p[6], emit_i64(e, REGION_LOCAL)));
-    emit_set(e, base, emit_at_bytes(e, p[14], emit_add(e, p[7], emit_i64(e, e->local_at))));
+    emit_set(e, base, emit_at_bytes(e, emit_step(e, STEP_fixed), p[CHECK_OFFSET]));
+    check_grown_place(e, p, REGION_AXIS, emit_step(e, STEP_axis_arena), STEP_axis_cap, p[CHECK_AXIS], base);
+    check_grown_place(e, p, REGION_UNIQ, emit_step(e, STEP_uniq_arena), STEP_uniq_cap, p[CHECK_AXIS], base);
+    EmitIf local = emit_if(e, emit_icmp(e, LLVMIntEQ, p[CHECK_REGION], emit_i64(e, REGION_LOCAL)));
+    emit_set(e, base,
+             emit_at_bytes(e, p[CHECK_SCRATCH], emit_add(e, p[CHECK_OFFSET], emit_i64(e, e->local_at))));
     EmitIf pos = emit_if(e, per_pos);
-    check_grown_place(e, p, REGION_LOCAL, p[14], STEP_local_cap, emit_sub(e, minus_one, p[5]), base);
+    check_grown_place(e, p, REGION_LOCAL, p[CHECK_SCRATCH], STEP_local_cap,
+                      emit_sub(e, minus_one, p[CHECK_AXIS]), base);
     emit_fi(e, &pos);
     emit_fi(e, &local);
     return base;
@@ -242,26 +256,29 @@ static Val check_function(Emit *e) {
     for (unsigned i = 0; i < CHECK_ARGS; i++) p[i] = LLVMGetParam(f, i);
     Val count = emit_var(e, e->i64), from = emit_var(e, e->i64), zero = emit_i64(e, 0), one = emit_i64(e, 1);
     barrier(e);
-    EmitIf first = emit_if(e, emit_icmp(e, LLVMIntEQ, p[1], emit_i32(e, 0)));
-    Val per_pos = emit_icmp(e, LLVMIntEQ, p[4], emit_i64(e, LIVE_POS));
+    EmitIf first = emit_if(e, emit_icmp(e, LLVMIntEQ, p[CHECK_THREAD], emit_i32(e, 0)));
+    Val per_pos = emit_icmp(e, LLVMIntEQ, p[CHECK_LIVE], emit_i64(e, LIVE_POS));
     Val base = check_place(e, p, per_pos);
-    Val per_row = emit_icmp(e, LLVMIntEQ, p[4], emit_i64(e, LIVE_ROW));
-    emit_set(e, count, emit_select(e, per_row, emit_sub(e, p[11], p[10]), one));
-    emit_set(e, from, emit_select(e, per_row, p[10], zero));
+    Val per_row = emit_icmp(e, LLVMIntEQ, p[CHECK_LIVE], emit_i64(e, LIVE_ROW));
+    emit_set(e, count, emit_select(e, per_row, emit_sub(e, p[CHECK_HI], p[CHECK_LO]), one));
+    emit_set(e, from, emit_select(e, per_row, p[CHECK_LO], zero));
     EmitIf pos = emit_if(e, per_pos);
-    Val offsets = emit_load_elem(e, e->ptr, emit_step(e, STEP_offsets), p[5]);
-    emit_set(e, from, emit_to_i64(e, emit_load_elem(e, e->i32, offsets, p[10])));
+    Val offsets = emit_load_elem(e, e->ptr, emit_step(e, STEP_offsets), p[CHECK_AXIS]);
+    emit_set(e, from, emit_to_i64(e, emit_load_elem(e, e->i32, offsets, p[CHECK_LO])));
     emit_set(e, count,
-             emit_sub(e, emit_to_i64(e, emit_load_elem(e, e->i32, offsets, p[11])), emit_get(e, from)));
+             emit_sub(e, emit_to_i64(e, emit_load_elem(e, e->i32, offsets, p[CHECK_HI])), emit_get(e, from)));
     emit_fi(e, &pos);
-    Val skipped = emit_mul(e, emit_mul(e, emit_get(e, from), p[13]), p[9]);
-    emit_set(e, base, emit_at(e, emit_get(e, base), emit_add(e, skipped, p[12])));
-    EmitIf uniq = emit_if(e, emit_icmp(e, LLVMIntEQ, p[4], emit_i64(e, LIVE_UNIQ)));
-    Val table = LLVMBuildInBoundsGEP2(e->b, e->t_table, emit_step(e, STEP_tables), &p[5], 1, "");
+    Val skipped = emit_mul(e, emit_mul(e, emit_get(e, from), p[CHECK_LD]), p[CHECK_WHOLE]);
+    emit_set(e, base, emit_at(e, emit_get(e, base), emit_add(e, skipped, p[CHECK_COL])));
+    EmitIf uniq = emit_if(e, emit_icmp(e, LLVMIntEQ, p[CHECK_LIVE], emit_i64(e, LIVE_UNIQ)));
+    Val table = LLVMBuildInBoundsGEP2(e->b, e->t_table, emit_step(e, STEP_tables), &p[CHECK_AXIS], 1, "");
     emit_set(e, count,
              emit_to_i64(e, emit_load(e, e->i32, LLVMBuildStructGEP2(e->b, e->t_table, table, TABLE_n, ""))));
     emit_fi(e, &uniq);
-    emit_call(e, "rt_check", (Val[]){e->step, p[3], emit_get(e, base), emit_get(e, count), p[8], p[13]}, 6);
+    emit_call(
+        e, "rt_check",
+        (Val[]){e->step, p[CHECK_OP], emit_get(e, base), emit_get(e, count), p[CHECK_ELEMENTS], p[CHECK_LD]},
+        6);
     emit_fi(e, &first);
     barrier(e);
     emit_fn_close(e, &outer);
@@ -282,7 +299,7 @@ static void check_weight(Emit *e, const Driver *d, const IrNode *n) {
 
 /* Of rows lo to hi-1. */
 static void check(Emit *e, const Driver *d, const IrNode *n, Val lo, Val hi) {
-    if (n->op == OP_FUSED && ir_writer(n)) {
+    if (ir_is_update_region(n)) {
         check_weight(e, d, n);
         return;
     }
@@ -290,21 +307,22 @@ static void check(Emit *e, const Driver *d, const IrNode *n, Val lo, Val hi) {
         (n->type.rank == 3 && ir_ops[n->op].cls == CLASS_NORM && n->type.live == LIVE_STEP))
         return; /* the latter grow by blocks, and what they hold goes into values that are looked at */
     Val f = check_function(e);
-    Val args[] = {d->step,
-                  LLVMGetParam(e->fn, 1),
-                  LLVMGetParam(e->fn, 2),
-                  emit_i32(e, n->id),
-                  emit_i64(e, n->type.live),
-                  emit_i64(e, n->type.axis),
-                  emit_i64(e, n->plan.region),
-                  emit_i64(e, n->plan.offset),
-                  emit_i64(e, ir_type_size(n->type)),
-                  emit_i64(e, !n->plan.per_block && n->plan.region != REGION_LOCAL),
-                  lo,
-                  hi,
-                  emit_i64(e, n->plan.col),
-                  emit_i64(e, ir_unit_stride(n)),
-                  d->scratch};
+    bool whole = !n->plan.per_block && n->plan.region != REGION_LOCAL;
+    Val args[CHECK_ARGS] = {[CHECK_STEP] = d->step,
+                            [CHECK_THREAD] = LLVMGetParam(e->fn, 1),
+                            [CHECK_THREADS] = LLVMGetParam(e->fn, 2),
+                            [CHECK_OP] = emit_i32(e, n->id),
+                            [CHECK_LIVE] = emit_i64(e, n->type.live),
+                            [CHECK_AXIS] = emit_i64(e, n->type.axis),
+                            [CHECK_REGION] = emit_i64(e, n->plan.region),
+                            [CHECK_OFFSET] = emit_i64(e, n->plan.offset),
+                            [CHECK_ELEMENTS] = emit_i64(e, ir_type_size(n->type)),
+                            [CHECK_WHOLE] = emit_i64(e, whole),
+                            [CHECK_LO] = lo,
+                            [CHECK_HI] = hi,
+                            [CHECK_COL] = emit_i64(e, n->plan.col),
+                            [CHECK_LD] = emit_i64(e, ir_unit_stride(n)),
+                            [CHECK_SCRATCH] = d->scratch};
     emit_shared_call(e, f, args, CHECK_ARGS);
 }
 
@@ -326,7 +344,7 @@ static int last_phase(const IrFunc *f) {
     int last = -1;
     for (int i = 0; i < f->body.n; i++) {
         const IrNode *n = f->body.nodes[i];
-        if ((has_kernel(n) || n->op == OP_LOSS) && n->plan.phase > last) last = n->plan.phase;
+        if ((ir_runs(n) || n->op == OP_LOSS) && n->plan.phase > last) last = n->plan.phase;
     }
     return last;
 }
@@ -339,7 +357,7 @@ static void run_rows(Emit *e, const Driver *d, int phase) {
     Val end = emit_min_i64(e, emit_add(e, block.i, rows), d->rows_hi);
     for (int i = 0; i < e->f->body.n; i++) {
         const IrNode *n = e->f->body.nodes[i];
-        if (n->plan.phase != phase || n->plan.domain != DOM_ROWS || !has_kernel(n)) continue;
+        if (n->plan.phase != phase || n->plan.domain != DOM_ROWS || !ir_runs(n)) continue;
         LLVMBuildCall2(e->b, kernel_type(e), d->kernel[i], (Val[]){d->step, block.i, end, d->scratch}, 4, "");
         if (d->kind == DRIVER_CHECKED) check(e, d, n, block.i, end);
         if (d->kind == DRIVER_MARKED) emit_mark(e, n->id);
@@ -359,7 +377,7 @@ static void run_phase(Emit *e, const Driver *d, int phase, bool last) {
     if (has_rows(e->f, phase)) run_rows(e, d, phase);
     for (int i = 0; i < e->f->body.n; i++) {
         const IrNode *n = e->f->body.nodes[i];
-        if (n->plan.phase != phase || (n->op != OP_LOSS && !has_kernel(n))) continue;
+        if (n->plan.phase != phase || (n->op != OP_LOSS && !ir_runs(n))) continue;
         any = true;
         if (n->op == OP_LOSS) {
             loss(e, d, n);
@@ -439,7 +457,7 @@ static void make_function(Emit *e, IrFunc *f) {
     e->train = !strcmp(f->name, "train");
     Val *kernels = ARENA_ARRAY(e->arena, Val, f->body.n + 1);
     for (int i = 0; i < f->body.n; i++)
-        if (has_kernel(f->body.nodes[i])) kernels[i] = make_kernel(e, f->body.nodes[i]);
+        if (ir_runs(f->body.nodes[i])) kernels[i] = make_kernel(e, f->body.nodes[i]);
     if (e->part == EMIT_REST) return;
     Val other[] = {
         make_driver(e, arena_printf(e->arena, "checked_%s", f->name), DRIVER_CHECKED, kernels, NULL, NULL),

@@ -307,8 +307,6 @@ int64_t emit_grad_sums_scratch(int64_t k, int64_t n); /* as well, if there is no
 void emit_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi);
 
 /* ---- emit_product.c, emit_narrow.c ---- */
-/* The product that a node is or contains, else NULL. */
-const IrNode *emit_product_of(const IrNode *n);
 /* A product x @ y, or x^T g, in numbers: `many` products a unit of [m,k] by [k,n]. */
 typedef struct {
     const IrNode *node; /* MATMUL or MATMULGRADW */

@@ -128,7 +128,7 @@ static const char *style(const IrNode *n) {
     if (ir_is_reader(n)) return "style=\"rounded,dashed\"";
     switch (ir_ops[n->op].cls) {
     case CLASS_PROD:
-    case CLASS_REG: return emit_product_of(n) ? "fillcolor=\"#dbe4ff\" penwidth=1.4" : "";
+    case CLASS_REG: return ir_product_of(n) ? "fillcolor=\"#dbe4ff\" penwidth=1.4" : "";
     case CLASS_TAB: return "fillcolor=\"#fff3bf\"";
     case CLASS_UPD: return "fillcolor=\"#ffe3e3\"";
     case CLASS_ROOT: return "fillcolor=\"#d3f9d8\" penwidth=1.4";

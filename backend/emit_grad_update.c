@@ -88,11 +88,11 @@ static void update_run(Emit *e, const IrNode *region, Val sums, Val lo, Val hi) 
 /* ---- the region ---- */
 
 static bool in_strips(const PassTarget *t, const IrNode *region) {
-    return emit_product_of(region) && emit_choice(t, region) == PRODUCT_TILE;
+    return ir_product_of(region) && emit_choice(t, region) == PRODUCT_TILE;
 }
 
 static int64_t tile_elements(const PassTarget *t, const IrNode *region) {
-    return emit_product_of(region) ? emit_grad_tile_elements(t, region) : TILE_COLUMNS;
+    return ir_product_of(region) ? emit_grad_tile_elements(t, region) : TILE_COLUMNS;
 }
 
 enum { AT_A_TIME = 2048 }; /* elements, if that is not less than a tile */
@@ -102,7 +102,7 @@ static int64_t tiles_at_a_time(const PassTarget *t, const IrNode *region) {
 }
 
 int64_t emit_update_region_tiles(const PassTarget *t, const IrNode *region) {
-    if (emit_product_of(region)) return emit_product_tiles(t, region);
+    if (ir_product_of(region)) return emit_product_tiles(t, region);
     return emit_column_tiles(ir_type_size(sum_of(region)->type));
 }
 

@@ -14,9 +14,9 @@ static LLVMBasicBlockRef to_entry(Emit *e) {
     return here;
 }
 
-/* base[index] + 4 * offset * cap[index]: a value's place in an arena that grows with the batch */
-static Val grown(Emit *e, int bases, int caps, int index, int64_t offset) {
-    Val base = emit_step_elem(e, bases, index);
+/* base + 4 * offset * cap[index]: a value's place in an arena that grows with the batch; base is known in the
+ * entry. */
+static Val grown(Emit *e, Val base, int caps, int index, int64_t offset) {
     if (!offset) return base;
     Val cap = emit_step(e, caps);
     LLVMBasicBlockRef here = to_entry(e);
@@ -33,26 +33,16 @@ static Val input(Emit *e, const IrNode *n) {
     return emit_step_elem(e, STEP_inputs, k);
 }
 
-/* A place for the rows of this kernel's block, in the thread's own arenas: where row (position) 0 would be.
+/* The same in the thread's own arenas, where the first of the rows (positions) of this kernel's block stands.
  */
 static Val local(Emit *e, const IrNode *n) {
-    Val scratch = LLVMGetParam(e->fn, 3), lo = LLVMGetParam(e->fn, 1), at;
+    Val scratch = LLVMGetParam(e->fn, 3);
     bool by_row = n->type.live == LIVE_ROW;
-    Val caps = by_row ? NULL : emit_step(e, STEP_local_cap); /* these go to the entry themselves */
-    Val offsets = by_row ? NULL : emit_offsets(e, n->type.axis);
     LLVMBasicBlockRef here = to_entry(e);
-    if (by_row) {
-        at = emit_at_bytes(e, scratch, emit_i64(e, e->local_at + n->plan.offset));
-    } else {
-        at = emit_load_elem(e, e->ptr, scratch, emit_i64(e, -1 - n->type.axis));
-        Val cap = emit_load_elem(e, e->i64, caps, emit_i64(e, n->type.axis));
-        at = emit_at_bytes(e, at, emit_mul(e, cap, emit_i64(e, 4 * n->plan.offset)));
-        lo = emit_to_i64(e, emit_load_elem(e, e->i32, offsets, lo));
-    }
-    Val back = LLVMBuildNeg(e->b, emit_scale(e, lo, 4 * ir_unit_stride(n)), "");
-    at = LLVMBuildGEP2(e->b, e->i8, at, &back, 1, ""); /* not `inbounds`, as below */
+    Val at = by_row ? emit_at_bytes(e, scratch, emit_i64(e, e->local_at + n->plan.offset))
+                    : emit_load_elem(e, e->ptr, scratch, emit_i64(e, -1 - n->type.axis));
     LLVMPositionBuilderAtEnd(e->b, here);
-    return at;
+    return by_row ? at : grown(e, at, STEP_local_cap, n->type.axis, n->plan.offset);
 }
 
 /* The plan's place, where the first of the rows (positions) stands that it has room for. */
@@ -65,19 +55,32 @@ static Val planned(Emit *e, const IrNode *n) {
         LLVMPositionBuilderAtEnd(e->b, here);
         return at;
     }
-    case REGION_AXIS: return grown(e, STEP_axis_arena, STEP_axis_cap, n->type.axis, n->plan.offset);
-    case REGION_UNIQ: return grown(e, STEP_uniq_arena, STEP_uniq_cap, n->type.axis, n->plan.offset);
+    case REGION_AXIS:
+        return grown(e, emit_step_elem(e, STEP_axis_arena, n->type.axis), STEP_axis_cap, n->type.axis,
+                     n->plan.offset);
+    case REGION_UNIQ:
+        return grown(e, emit_step_elem(e, STEP_uniq_arena, n->type.axis), STEP_uniq_cap, n->type.axis,
+                     n->plan.offset);
+    case REGION_LOCAL: return local(e, n);
     default:
         diag_error(e->p->diag, n->span, NULL, "internal: %s has no place in memory", ir_ops[n->op].text);
         return LLVMConstNull(e->ptr);
     }
 }
 
-/* Kernels count rows within the step. A place for one micro-batch at a time begins with that block's first
- * row, so row 0 would stand before it. */
-static Val as_of_row_zero(Emit *e, Val first, const IrNode *n) {
-    Val back = LLVMBuildNeg(e->b, emit_scale(e, emit_first_unit(e, n->type), 4 * ir_unit_stride(n)), "");
-    return LLVMBuildGEP2(e->b, e->i8, first, &back, 1, ""); /* not `inbounds`: it may lie before the arena */
+/* Kernels count rows within the step. A place for one block of rows at a time, this kernel's or a
+ * micro-batch's, begins with that block's first row (position), so number 0 would stand before it. */
+static Val as_of_zero(Emit *e, Val at, const IrNode *n) {
+    Val first;
+    if (n->plan.region != REGION_LOCAL) {
+        if (!n->plan.per_block) return at;
+        first = emit_first_unit(e, n->type);
+    } else {
+        first = LLVMGetParam(e->fn, 1);
+        if (n->type.live == LIVE_POS) first = emit_offset(e, n->type.axis, first);
+    }
+    Val back = LLVMBuildNeg(e->b, emit_scale(e, first, 4 * ir_unit_stride(n)), "");
+    return LLVMBuildGEP2(e->b, e->i8, at, &back, 1, ""); /* not `inbounds`: it may lie before the arena */
 }
 
 Val emit_base(Emit *e, const IrNode *n) {
@@ -90,9 +93,8 @@ Val emit_base(Emit *e, const IrNode *n) {
     default: break;
     }
     const IrNode *viewed = ir_viewed(n);
-    if (n->plan.region == REGION_LOCAL) return emit_at_const(e, local(e, n), n->plan.col);
     Val at = viewed->op == OP_WEIGHT ? emit_WEIGHT(e, viewed) : planned(e, n);
-    return emit_at_const(e, n->plan.per_block ? as_of_row_zero(e, at, n) : at, n->plan.col);
+    return emit_at_const(e, as_of_zero(e, at, n), n->plan.col);
 }
 
 int64_t emit_unit(const Emit *e, const IrNode *n) { return ir_unit_stride(through_arg(e, n)); }

@@ -11,13 +11,6 @@
 #include <stdlib.h>
 #include "backend/emit_update.h"
 
-const IrNode *emit_product_of(const IrNode *n) {
-    if (ir_ops[n->op].cls == CLASS_PROD) return n;
-    for (int i = 0; n->op == OP_FUSED && i < n->body->n; i++)
-        if (ir_ops[n->body->nodes[i]->op].cls == CLASS_PROD) return n->body->nodes[i];
-    return NULL;
-}
-
 static const IrNode *operand(const IrNode *fused, const IrNode *n, int i) {
     const IrNode *x = n->in[i];
     return x->op == OP_ARG && fused->op == OP_FUSED ? fused->in[ir_attr_i(x, "index")] : x;
@@ -52,7 +45,7 @@ static bool same_units(IrType a, IrType b) {
 }
 
 EmitChoice emit_choice(const PassTarget *t, const IrNode *n) {
-    EmitProduct p = emit_product(n, emit_product_of(n));
+    EmitProduct p = emit_product(n, ir_product_of(n));
     (void)t;
     if (p.packed) return PRODUCT_TILE;
     if (p.grad && !same_units(p.x, p.y)) return PRODUCT_PLAIN;
@@ -75,7 +68,7 @@ enum { LIBRARY_STRIP = 64 }; /* rows of a weight gradient that one library call 
 static int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int64_t emit_product_tiles(const PassTarget *t, const IrNode *n) {
-    EmitProduct p = emit_product(n, emit_product_of(n));
+    EmitProduct p = emit_product(n, ir_product_of(n));
     if (!p.grad) return 1;
     switch (emit_choice(t, n)) {
     case PRODUCT_TILE: return emit_grad_w_tiles(t, p.k, p.n);
@@ -86,7 +79,7 @@ int64_t emit_product_tiles(const PassTarget *t, const IrNode *n) {
 }
 
 int64_t emit_product_scratch(const PassTarget *t, const IrNode *n) {
-    EmitProduct p = emit_product(n, emit_product_of(n));
+    EmitProduct p = emit_product(n, ir_product_of(n));
     switch (emit_choice(t, n)) {
     case PRODUCT_TILE:
         if (!p.grad) return p.packed ? 0 : emit_gemm_scratch(t, p.n, p.k);
@@ -97,7 +90,7 @@ int64_t emit_product_scratch(const PassTarget *t, const IrNode *n) {
 }
 
 int64_t emit_grad_tile_elements(const PassTarget *t, const IrNode *n) {
-    EmitProduct p = emit_product(n, emit_product_of(n));
+    EmitProduct p = emit_product(n, ir_product_of(n));
     EmitChoice choice = emit_choice(t, n);
     return p.n * (choice == PRODUCT_LIBRARY ? LIBRARY_STRIP : choice == PRODUCT_NARROW ? TILE_COLUMNS : 1);
 }
@@ -235,7 +228,7 @@ static bool in_registers(const IrNode *fused) {
     if (fused->op != OP_FUSED || fused->type.live != LIVE_POS) return true;
     for (int i = 0; i < fused->n_in; i++)
         if (fused->in[i]->type.live == LIVE_ROW) {
-            const IrNode *product = emit_product_of(fused);
+            const IrNode *product = ir_product_of(fused);
             bool only_factor = true;
             for (int k = 0; k < fused->body->n; k++) {
                 const IrNode *b = fused->body->nodes[k];
@@ -461,12 +454,12 @@ static void grad_w(Emit *e, const IrNode *place, const EmitProduct *p, EmitGradW
 }
 
 void emit_grad_tiles(Emit *e, const IrNode *region, EmitGradW g) {
-    EmitProduct p = emit_product(region, emit_product_of(region));
+    EmitProduct p = emit_product(region, ir_product_of(region));
     grad_w(e, region, &p, g);
 }
 
 static void product_kernel(Emit *e, const IrNode *place) {
-    const IrNode *product = emit_product_of(place);
+    const IrNode *product = ir_product_of(place);
     Job j = {.place = place, .p = emit_product(place, product), .in_registers = in_registers(place)};
     j.epilogue = (Epilogue){.product = product, .to = place->type};
     if (has_epilogue(place, product)) {
@@ -491,7 +484,7 @@ void emit_FUSED(Emit *e, const IrNode *n) {
     e->region = n;
     if (ir_writer(n))
         emit_update_region(e, n);
-    else if (emit_product_of(n))
+    else if (ir_product_of(n))
         product_kernel(e, n);
     else if (ir_ends_in_reduction(n))
         emit_reduction(e, n);

@@ -50,7 +50,7 @@ const char *plan_op(const IrProgram *p, const IrNode *n) {
 
 /* "396x1024" of a product: inner size by columns; of several rows each: "25x16x25 a row" */
 const char *plan_size(const IrProgram *p, const IrNode *n) {
-    const IrNode *m = emit_product_of(n);
+    const IrNode *m = ir_product_of(n);
     if (!m) return n->type.elem == TY_F32 ? ir_type_text(p, n->type) : "-";
     EmitProduct s = emit_product(n, m);
     if (s.grad) return arena_printf(p->arena, "dW %" PRId64 "x%" PRId64, s.k, s.n);
@@ -64,12 +64,12 @@ const char *plan_kernel(const PassTarget *t, const IrNode *n) {
                                         [PRODUCT_NARROW] = "narrow",
                                         [PRODUCT_PLAIN] = "plain"};
     if (ir_is_recurrent(n)) return "recurrent";
-    return emit_product_of(n) ? names[emit_choice(t, n)] : "loop";
+    return ir_product_of(n) ? names[emit_choice(t, n)] : "loop";
 }
 
 const char *plan_why(Arena *a, const PassTarget *t, const IrNode *n) {
     if (ir_is_recurrent(n)) return emit_gru_why(t, n, a);
-    return emit_product_of(n) ? emit_choice_why(t, n) : "";
+    return ir_product_of(n) ? emit_choice_why(t, n) : "";
 }
 
 const char *plan_domain(const IrNode *n) {

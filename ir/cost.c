@@ -160,7 +160,7 @@ static IrCost step_of_update_region(const IrProgram *p, const IrNode *n) {
 IrCost ir_step_cost(const IrProgram *p, const IrNode *n) {
     if (n->op == OP_DENSEGRAD || n->op == OP_ROWGRAD) return step_of_lookups(p, n);
     IrCost c = ir_cost(p, n);
-    if (n->op == OP_FUSED && ir_writer(n)) return step_of_update_region(p, n);
+    if (ir_is_update_region(n)) return step_of_update_region(p, n);
     double often = times(p, n), elements = ir_step_elements(p, n->type);
     for (int i = 0; i < n->n_in; i++) {
         double part = ir_step_elements(p, n->in[i]->type);

@@ -339,6 +339,8 @@ int ir_count_uses(IrBody *b, const IrNode *n);
 bool ir_is_reader(const IrNode *n);      /* made by the reader stage: columns and class READ */
 /* What writes weights: n itself, or the last node of a region that does; else NULL. */
 const IrNode *ir_writer(const IrNode *n);
+bool ir_is_update_region(const IrNode *n); /* a region that writes a weight: its gradient's sum, then the update */
+const IrNode *ir_product_of(const IrNode *n); /* the matrix product (class PROD) that n is or holds, else NULL */
 bool ir_is_recurrent(const IrNode *n);   /* gru, augru and their gradients */
 bool ir_same_dims(IrType a, IrType b);   /* rank and sizes, however often the values live */
 /* Sets each node's mark to the last phase that reads its place; what the runtime reads after the step (operands of

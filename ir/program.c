@@ -149,10 +149,19 @@ void ir_renumber(IrProgram *p) {
 
 bool ir_is_reader(const IrNode *n) { return n->op == OP_COLUMN || ir_ops[n->op].cls == CLASS_READ; }
 
+const IrNode *ir_product_of(const IrNode *n) {
+    if (ir_ops[n->op].cls == CLASS_PROD) return n;
+    for (int i = 0; n->op == OP_FUSED && i < n->body->n; i++)
+        if (ir_ops[n->body->nodes[i]->op].cls == CLASS_PROD) return n->body->nodes[i];
+    return NULL;
+}
+
 const IrNode *ir_writer(const IrNode *n) {
     if (n->op == OP_FUSED && n->body && n->body->n) n = n->body->nodes[n->body->n - 1];
     return n && (unsigned)n->op < OP_COUNT && ir_ops[n->op].effect == EFFECT_WRITES ? n : NULL;
 }
+
+bool ir_is_update_region(const IrNode *n) { return n->op == OP_FUSED && ir_writer(n); }
 
 bool ir_is_recurrent(const IrNode *n) {
     return n->op == OP_GRU || n->op == OP_AUGRU || n->op == OP_GRUGRAD || n->op == OP_AUGRUGRAD;

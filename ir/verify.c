@@ -240,7 +240,7 @@ static void check_roots(Verifier *v) {
     for (int i = 0; i < f->body.n; i++) {
         const IrNode *n = f->body.nodes[i];
         if (ir_writer(n) && !is_train) wrong_node(v, n, "writes weights outside func 'train'");
-        if (n->op == OP_FUSED && ir_writer(n) && f->blocks)
+        if (ir_is_update_region(n) && f->blocks)
             wrong_node(v, n, "expected gradient and update apart, as micro-batches add to the gradient");
         if (is_predict && (n->op == OP_LOSS || n->op == OP_METRIC))
             wrong_node(v, n, "doesn't stand in func 'predict'");

@@ -113,16 +113,10 @@ bool ir_reads_strided(const IrNode *n, int k) {
 
 static bool product_writes(const IrNode *product) { return !is_merged(product) || is_one_row(product->type); }
 
-static const IrNode *product_of(const IrNode *fused) {
-    for (int i = 0; i < fused->body->n; i++)
-        if (ir_ops[fused->body->nodes[i]->op].cls == CLASS_PROD) return fused->body->nodes[i];
-    return NULL;
-}
-
 bool ir_writes_strided(const IrNode *n) {
     if (n->type.elem != TY_F32 || (n->type.live != LIVE_ROW && n->type.live != LIVE_POS)) return false;
     switch (n->op) {
-    case OP_FUSED: return !ir_ends_in_reduction(n) && (!product_of(n) || product_writes(product_of(n)));
+    case OP_FUSED: return !ir_ends_in_reduction(n) && (!ir_product_of(n) || product_writes(ir_product_of(n)));
     case OP_MATMUL: return product_writes(n);
     case OP_EMBED:
     case OP_EMBEDPOOL: return true;

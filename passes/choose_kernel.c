@@ -9,15 +9,8 @@
  */
 #include "passes/schedule.h"
 
-const IrNode *pass_product_of(const IrNode *n) {
-    if (n->op == OP_MATMUL || n->op == OP_MATMULGRADW) return n;
-    for (int i = 0; n->op == OP_FUSED && i < n->body->n; i++)
-        if (ir_ops[n->body->nodes[i]->op].cls == CLASS_PROD) return n->body->nodes[i];
-    return NULL;
-}
-
 IrKernel pass_choose_kernel(const IrNode *n, const PassTarget *target, PassProducts wish) {
-    const IrNode *product = pass_product_of(n);
+    const IrNode *product = ir_product_of(n);
     /* its products are a few rows each: always tiles, whose packed weights serve all steps */
     if (ir_is_recurrent(n)) return KERNEL_TILE;
     if (!product) return KERNEL_LOOP;

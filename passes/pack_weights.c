@@ -75,7 +75,7 @@ void pass_pack(IrProgram *p, IrFunc *f, const PassTarget *target, PassProducts p
     Packer k = {.p = p};
     for (int i = 0; i < f->body.n; i++) {
         IrNode *n = f->body.nodes[i];
-        const IrNode *product = pass_product_of(n);
+        const IrNode *product = ir_product_of(n);
         if (ir_is_recurrent(n))
             pack_state(&k, n);
         else if (product && pass_choose_kernel(n, target, products) == KERNEL_TILE)

@@ -65,22 +65,44 @@ static IrRegionKind region_of(const IrNode *n) {
     return n->type.live == LIVE_UNIQ ? REGION_UNIQ : REGION_FIXED;
 }
 
-/* The first phase that writes within a node's place, which holds those of the parts whose aux it is. */
-static int first_write(const IrNode *n) {
-    int first = n->plan.phase;
-    for (int k = 0; n->op == OP_CONCAT && k < n->n_in; k++) {
-        const IrNode *part = ir_part(n, k);
-        int phase = part->aux == n ? first_write(part) : first;
-        if (phase < first) first = phase;
+/* By number in the body: what first writes within a value's place and what last reads there, as numbers and
+ * as phases. What the runtime reads after the step is read in the last phase, by no node. */
+typedef struct {
+    int first, last, first_phase, last_phase;
+    bool is_output;
+} Uses;
+
+/* id: the number in the body. aux: the concat within which a node is made, which stands behind it. */
+static Uses *find_uses(IrProgram *p, const IrBody *b) {
+    Uses *uses = ARENA_ARRAY(p->arena, Uses, b->n + 1);
+    for (int i = 0; i < b->n; i++) {
+        b->nodes[i]->id = i;
+        uses[i].first = uses[i].last = i;
     }
-    return first;
+    for (int i = 0; i < b->n; i++)
+        for (int k = 0; k < b->nodes[i]->n_in; k++) {
+            Uses *u = &uses[ir_viewed(b->nodes[i]->in[k])->id];
+            u->last = i;
+            u->is_output |= ir_ops[b->nodes[i]->op].effect == EFFECT_ROOT;
+        }
+    for (int i = 0; i < b->n; i++) {
+        Uses *u = &uses[i];
+        u->first_phase = b->nodes[u->first]->plan.phase;
+        u->last_phase = b->nodes[u->is_output ? b->n - 1 : u->last]->plan.phase;
+        const IrNode *concat = b->nodes[i]->aux;
+        if (!concat) continue;
+        Uses *within = &uses[concat->id];
+        if (u->first < within->first) within->first = u->first;
+        if (u->last > within->last) within->last = u->last;
+        within->is_output |= u->is_output;
+    }
+    return uses;
 }
 
-/* Made of a block of rows and read for no other: a place in the thread's own arenas. What the runtime reads
- * after the step isn't. mark: the last phase that reads n. */
-static bool is_local(const IrNode *n, bool is_output) {
+/* Made of a block of rows and read for no other: a place in the thread's own arenas. */
+static bool is_local(const IrNode *n, const Uses *u) {
     return n->plan.domain == DOM_ROWS && (n->type.live == LIVE_ROW || n->type.live == LIVE_POS) &&
-           n->mark == n->plan.phase && first_write(n) == n->plan.phase && !is_output;
+           u->first_phase == u->last_phase && !u->is_output;
 }
 
 static bool made_in_loop(const IrFunc *f, const IrNode *n) {
@@ -143,8 +165,8 @@ static int64_t lower_bound(const Buffers *b, int last_phase) {
 
 /* ---- values of the step ---- */
 
-static void add(Arena *a, Buffers *b, const IrFunc *f, IrNode *n, int64_t size, int order) {
-    Buffer x = {.node = n, .first = first_write(n), .last = n->mark, .size = size, .order = order};
+static void add(Arena *a, Buffers *b, const IrFunc *f, IrNode *n, int64_t size, const Uses *u) {
+    Buffer x = {.node = n, .first = u->first_phase, .last = u->last_phase, .size = size, .order = n->id};
     if (f->blocks && x.first < f->loop_first && x.last >= f->loop_first && x.last < f->loop_last)
         x.last = f->loop_last;                                                /* every block reads it */
     if (made_in_loop(f, n) && x.last > f->loop_last) x.first = f->loop_first; /* it grows block by block */
@@ -163,37 +185,6 @@ static int64_t fixed_size(IrProgram *p, const IrFunc *f, const IrNode *n) {
 }
 
 /* ---- values of a block of rows ---- */
-
-/* By place in the body: the first node that writes within a value's place, the last that reads there, and
- * whether the runtime does so after the step. */
-typedef struct {
-    int first, last;
-    bool is_output;
-} Uses;
-
-/* id: the place in the body. aux: the concat within which a node is made, which stands behind it. */
-static Uses *find_uses(IrProgram *p, const IrBody *b) {
-    Uses *uses = ARENA_ARRAY(p->arena, Uses, b->n + 1);
-    for (int i = 0; i < b->n; i++) {
-        b->nodes[i]->id = i;
-        uses[i].first = uses[i].last = i;
-    }
-    for (int i = 0; i < b->n; i++)
-        for (int k = 0; k < b->nodes[i]->n_in; k++) {
-            Uses *u = &uses[ir_viewed(b->nodes[i]->in[k])->id];
-            u->last = i;
-            u->is_output |= ir_ops[b->nodes[i]->op].effect == EFFECT_ROOT;
-        }
-    for (int i = 0; i < b->n; i++) {
-        const IrNode *within = b->nodes[i]->aux;
-        if (!within) continue;
-        Uses *u = &uses[within->id];
-        if (uses[i].first < u->first) u->first = uses[i].first;
-        if (uses[i].last > u->last) u->last = uses[i].last;
-        u->is_output |= uses[i].is_output;
-    }
-    return uses;
-}
 
 /* Places in a thread's own arenas. A value there lives from its kernel to the last that reads it: a thread
  * runs them one after the other. */
@@ -251,12 +242,6 @@ static bool plan_func(IrProgram *p, IrFunc *f) {
     Buffers *uniq = ARENA_ARRAY(p->arena, Buffers, p->n_weights + 1);
     Locals locals = {.axis = ARENA_ARRAY(p->arena, Buffers, p->n_axes + 1)};
     pass_place_parts(&f->body);
-    int last_phase = ir_last_reads(&f->body); /* mark: the last phase that reads a node */
-    for (int i = 0; i < f->body.n; i++) {     /* or, of a concat, one of its parts, which stand before it */
-        const IrNode *n = f->body.nodes[i];
-        IrNode *within = n->aux;
-        if (within && within->mark < n->mark) within->mark = n->mark;
-    }
     const Uses *uses = find_uses(p, &f->body);
     for (int i = 0; i < f->body.n; i++) {
         IrNode *n = f->body.nodes[i];
@@ -266,22 +251,23 @@ static bool plan_func(IrProgram *p, IrFunc *f) {
         n->plan.offset = 0;
         n->plan.per_block = false;
         bool placed = n->plan.region == REGION_FIXED || n->plan.region == REGION_AXIS;
-        if (placed && is_local(n, uses[i].is_output) && add_local(p, &locals, n, &uses[i])) continue;
-        n->plan.per_block = made_in_loop(f, n) && n->type.live >= LIVE_ROW && n->mark <= f->loop_last;
+        if (placed && is_local(n, &uses[i]) && add_local(p, &locals, n, &uses[i])) continue;
+        n->plan.per_block =
+            made_in_loop(f, n) && n->type.live >= LIVE_ROW && uses[i].last_phase <= f->loop_last;
         switch (n->plan.region) {
         case REGION_FIXED: {
             int64_t bytes = fixed_size(p, f, n);
             if (bytes < 0) return false;
-            add(p->arena, &fixed, f, n, bytes, i);
+            add(p->arena, &fixed, f, n, bytes, &uses[i]);
             break;
         }
-        case REGION_AXIS: add(p->arena, &axis[n->type.axis], f, n, elems, i); break;
-        case REGION_UNIQ: add(p->arena, &uniq[n->type.axis], f, n, elems, i); break;
+        case REGION_AXIS: add(p->arena, &axis[n->type.axis], f, n, elems, &uses[i]); break;
+        case REGION_UNIQ: add(p->arena, &uniq[n->type.axis], f, n, elems, &uses[i]); break;
         default: break;
         }
     }
     f->fixed_bytes = place(p->arena, &fixed);
-    f->lower_bytes = lower_bound(&fixed, last_phase);
+    f->lower_bytes = lower_bound(&fixed, f->body.n ? f->body.nodes[f->body.n - 1]->plan.phase : 0);
     place_locals(p, f, &locals);
     f->axis_elems = ARENA_ARRAY(p->arena, int64_t, p->n_axes + 1);
     f->uniq_elems = ARENA_ARRAY(p->arena, int64_t, p->n_weights + 1);

@@ -106,7 +106,7 @@ static IrDomain domain_of(const IrNode *n) {
     case LIVE_UNIQ: return DOM_UNIQ;
     default: break;
     }
-    bool chain = n->op == OP_FUSED && !pass_product_of(n) && !ir_ends_in_reduction(n);
+    bool chain = n->op == OP_FUSED && !ir_product_of(n) && !ir_ends_in_reduction(n);
     bool elementwise = ir_ops[n->op].cls == CLASS_EW || chain;
     return elementwise && ir_type_size(n->type) >= TILE_ELEMS ? DOM_TILES : DOM_ONE;
 }

@@ -6,8 +6,6 @@
 #include "passes/rewrite.h"
 
 typedef enum { PRODUCTS_AUTO, PRODUCTS_TILE, PRODUCTS_LIBRARY } PassProducts;
-/* The matrix product that n is or contains, else NULL. */
-const IrNode *pass_product_of(const IrNode *n);
 IrKernel pass_choose_kernel(const IrNode *n, const PassTarget *target, PassProducts wish);
 /* Packs what products by tiles read as their right side, once a step. Before there is a plan. */
 void pass_pack(IrProgram *p, IrFunc *f, const PassTarget *target, PassProducts products);

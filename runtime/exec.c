@@ -279,7 +279,7 @@ void rt_loss(void *step, float loss) {
 
 void rt_check(void *step, uint32_t op, void *values, uint64_t units, uint64_t size, uint64_t stride) {
     RtExec *x = ((RtStep *)step)->runtime;
-    for (uint64_t u = 0; u < units; u++) {
+    for (uint64_t u = 0; u < units && !x->check.found; u++) {
         const float *v = (const float *)values + u * stride;
         for (uint64_t i = 0; i < size && !x->check.found; i++)
             if (!isfinite(v[i])) x->check = (RtCheck){true, true, op, v[i], u * size + i};

@@ -252,7 +252,7 @@ static void release(Compiled *c) {
 static int regions_of(const IrProgram *p) {
     const IrBody *b = &ir_func(p, "train")->body;
     int n = 0;
-    for (int i = 0; i < b->n; i++) n += b->nodes[i]->op == OP_FUSED && ir_writer(b->nodes[i]);
+    for (int i = 0; i < b->n; i++) n += ir_is_update_region(b->nodes[i]);
     return n;
 }
 
