@@ -339,13 +339,14 @@ int ir_count_uses(IrBody *b, const IrNode *n);
 bool ir_is_reader(const IrNode *n);      /* made by the reader stage: columns and class READ */
 /* What writes weights: n itself, or the last node of a region that does; else NULL. */
 const IrNode *ir_writer(const IrNode *n);
+bool ir_sums_gradient(const IrNode *n);    /* over the rows of the step, of a weight: what such a region begins with */
 bool ir_is_update_region(const IrNode *n); /* a region that writes a weight: its gradient's sum, then the update */
 const IrNode *ir_product_of(const IrNode *n); /* the matrix product (class PROD) that n is or holds, else NULL */
 bool ir_is_recurrent(const IrNode *n);   /* gru, augru and their gradients */
 bool ir_same_dims(IrType a, IrType b);   /* rank and sizes, however often the values live */
 /* Sets each node's mark to the last phase that reads its place; what the runtime reads after the step (operands of
- * roots) lives to the function's last phase, which is returned. Needs phases. */
-int ir_last_reads(const IrBody *b);
+ * roots) lives to the function's last phase. Needs phases. */
+void ir_last_reads(const IrBody *b);
 /* Rows for which a thread runs all of a phase's kernels before it takes the next ones: the largest block of any
  * node in domain rows, since threads must own the same rows in every node of a phase. */
 int64_t ir_row_block(const IrFunc *f);
@@ -376,7 +377,6 @@ enum { WALK_UNIT, WALK_OUTER, WALK_ALONG, WALK_INNER, IR_WALK_STEPS };
 bool ir_ends_in_reduction(const IrNode *n);
 IrOp ir_runs_as(const IrNode *n);        /* the reduction that a region ends in; else n's op */
 bool ir_reducible(IrOp op);              /* such a region may end in it */
-bool ir_list_weight(const IrNode *n);    /* seg_softmax of a number a position */
 IrReduction ir_reduction(const IrNode *last);
 /* Elements of a value of type t from one unit, outer index, index along the reduction and inner index to the next;
  * false if t doesn't stretch to r->of in such a way. A row's value among positions: none a unit. */

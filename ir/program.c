@@ -161,13 +161,15 @@ const IrNode *ir_writer(const IrNode *n) {
     return n && (unsigned)n->op < OP_COUNT && ir_ops[n->op].effect == EFFECT_WRITES ? n : NULL;
 }
 
+bool ir_sums_gradient(const IrNode *n) { return n->op == OP_MATMULGRADW || n->op == OP_SUMROWS; }
+
 bool ir_is_update_region(const IrNode *n) { return n->op == OP_FUSED && ir_writer(n); }
 
 bool ir_is_recurrent(const IrNode *n) {
     return n->op == OP_GRU || n->op == OP_AUGRU || n->op == OP_GRUGRAD || n->op == OP_AUGRUGRAD;
 }
 
-int ir_last_reads(const IrBody *b) {
+void ir_last_reads(const IrBody *b) {
     int last = 0;
     for (int i = 0; i < b->n; i++) {
         IrNode *n = b->nodes[i];
@@ -186,7 +188,6 @@ int ir_last_reads(const IrBody *b) {
         for (int k = 0; b->nodes[i]->op == OP_CONCAT && k < b->nodes[i]->n_in; k++)
             if (ir_in_place(b->nodes[i], k) && b->nodes[i]->mark < ir_part(b->nodes[i], k)->mark)
                 b->nodes[i]->mark = ir_part(b->nodes[i], k)->mark;
-    return last;
 }
 
 int64_t ir_row_block(const IrFunc *f) {

@@ -23,7 +23,7 @@ bool ir_reducible(IrOp op) {
            op == OP_SUMROWS;
 }
 
-bool ir_list_weight(const IrNode *n) {
+static bool list_weight(const IrNode *n) {
     return n->op == OP_SEGSOFTMAX && n->type.rank == 1 && n->type.dim[0] == 1;
 }
 
@@ -37,7 +37,7 @@ IrReduction ir_reduction(const IrNode *last) {
     }
     r.axis = axis;
     for (int k = 0; k < 2 && r.value->op == OP_MUL && axis < 0; k++) {
-        if (!ir_list_weight(r.value->in[k])) continue;
+        if (!list_weight(r.value->in[k])) continue;
         r.weight = r.value->in[k];
         r.value = r.value->in[1 - k];
     }

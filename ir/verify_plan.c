@@ -114,24 +114,6 @@ static int64_t place_size(const IrProgram *p, const IrFunc *f, const IrNode *n) 
     return times(times(4, size), n->type.live == LIVE_ROW ? rows : 1);
 }
 
-/* mark: the last phase that reads the node. What the runtime reads afterwards lives to the end. */
-static void find_last_reads(const IrBody *b) {
-    int last = b->n ? b->nodes[b->n - 1]->plan.phase : 0;
-    for (int i = 0; i < b->n; i++) b->nodes[i]->mark = b->nodes[i]->plan.phase;
-    for (int i = 0; i < b->n; i++) {
-        int until = ir_ops[b->nodes[i]->op].effect == EFFECT_ROOT ? last : b->nodes[i]->plan.phase;
-        for (int k = 0; k < b->nodes[i]->n_in; k++) {
-            IrNode *read = (IrNode *)ir_viewed(b->nodes[i]->in[k]);
-            if (read->mark < until) read->mark = until;
-        }
-    }
-    for (int i = 0; i < b->n; i++) { /* a concat's place holds its parts, which stand above it */
-        IrNode *n = b->nodes[i];
-        for (int k = 0; n->op == OP_CONCAT && k < n->n_in; k++)
-            if (ir_in_place(n, k) && n->mark < ir_part(n, k)->mark) n->mark = ir_part(n, k)->mark;
-    }
-}
-
 static bool stands_within(const IrBody *b, const IrNode *part) {
     for (int i = 0; i < b->n; i++)
         for (int k = 0; b->nodes[i]->op == OP_CONCAT && k < b->nodes[i]->n_in; k++)
@@ -277,7 +259,7 @@ static void check_within(PlanCheck *c, const IrNode *n) {
 static void check_places(PlanCheck *c) {
     const IrFunc *f = c->f;
     Lifetime *lives = ARENA_ARRAY(c->p->arena, Lifetime, f->body.n);
-    find_last_reads(&f->body);
+    ir_last_reads(&f->body); /* sets marks */
     for (int i = 0; i < f->body.n && c->ok; i++) {
         const IrNode *n = f->body.nodes[i];
         check_within(c, n);

@@ -17,8 +17,6 @@
 #include "ir/internal.h"
 #include <string.h>
 
-static bool is_sum(const IrNode *n) { return n->op == OP_MATMULGRADW || n->op == OP_SUMROWS; }
-
 static const IrNode *outer(const IrNode *region, const IrNode *x) {
     if (x->op != OP_ARG) return x;
     int64_t index = ir_attr_i(x, "index");
@@ -62,8 +60,8 @@ bool ir_check_update_region(IrProgram *p, const IrNode *n, const char **why) {
     int sums = 0;
     for (int i = 0; i + 1 < n->body->n; i++) {
         const IrNode *x = n->body->nodes[i];
-        if (is_sum(x)) sum = x, sums++;
-        if (!is_sum(x) && x->op != OP_ARG && x->op != OP_CONST && ir_ops[x->op].cls != CLASS_EW)
+        if (ir_sums_gradient(x)) sum = x, sums++;
+        if (!ir_sums_gradient(x) && x->op != OP_ARG && x->op != OP_CONST && ir_ops[x->op].cls != CLASS_EW)
             return ir_wrong(p, why, "expected elementwise ops around a sum over rows, found %s",
                             ir_ops[x->op].text);
     }

@@ -195,37 +195,17 @@ static void grow(const IrProgram *p, Region *r) {
     }
 }
 
-/* Copies a member into the region; aux of a member or operand: its node there. */
-static void copy_in(IrProgram *p, IrBody *body, IrNode *n) {
-    IrNode *copy = ir_clone_node(p, n);
-    for (int i = 0; i < n->n_in; i++) copy->in[i] = n->in[i]->aux;
-    pass_push(p, body, copy);
-    n->aux = copy;
-}
-
-/* In the order in which they stood: ids count along the body. */
-static int by_id(const void *a, const void *b) {
-    const IrNode *x = *(IrNode *const *)a, *y = *(IrNode *const *)b;
-    return x->id < y->id ? -1 : x->id > y->id;
-}
-
 /* The body: operands, the product, then the elementwise ops. */
 static IrNode *region_node(IrProgram *p, Region *r) {
-    IrNode *outside[2 * MAX_BODY], *last = r->member[0];
-    qsort(r->member, (size_t)r->n, sizeof *r->member, by_id);
-    int n_in = operands(r, outside);
-    IrBody *body = ARENA_NEW(p->arena, IrBody), aside = {0};
-    IrBuilder b = {.p = p, .body = body};
-    for (int i = 0; i < n_in; i++) {
-        b.span = outside[i]->span;
-        outside[i]->aux = ir_arg(&b, i, outside[i]->type);
-    }
-    if (r->product) copy_in(p, body, r->product);
+    IrNode *outside[2 * MAX_BODY], *order[MAX_BODY], *last = r->member[0];
+    int n = 0, n_in;
+    qsort(r->member, (size_t)r->n, sizeof *r->member, pass_by_id);
+    n_in = operands(r, outside);
+    if (r->product) order[n++] = r->product;
     for (int i = 0; i < r->n; i++)
-        if (r->member[i] != r->product) copy_in(p, body, r->member[i]);
-    b.body = &aside;
-    b.span = last->span;
-    b.name = r->product ? r->product->name : last->name;
+        if (r->member[i] != r->product) order[n++] = r->member[i];
+    IrBody *body = pass_region_body(p, outside, n_in, order, n), aside = {0};
+    IrBuilder b = {p, &aside, last->span, r->product ? r->product->name : last->name};
     const char *kind = r->product ? "product" : r->weight ? "attention" : r->reduction ? "reduce" : "chain";
     return ir_fused(&b, kind, n_in, outside, body);
 }

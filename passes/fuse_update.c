@@ -10,6 +10,7 @@
  * behind the loss and behind all that reads the weight. */
 #include "passes/fuse_update.h"
 #include <stdlib.h>
+#include <string.h>
 
 enum { MAX_BODY = 16, MAX_OPERANDS = 12 };
 
@@ -25,8 +26,6 @@ typedef struct {
     IrNode *member[MAX_BODY]; /* the sum, and what stands between it and the update; the last first */
     int n;
 } Region;
-
-static bool is_sum(const IrNode *n) { return n->op == OP_MATMULGRADW || n->op == OP_SUMROWS; }
 
 static bool member(const Region *r, const IrNode *n) {
     for (int i = 0; i < r->n; i++)
@@ -61,11 +60,11 @@ static bool elementwise_here(const Region *r, const IrNode *n) {
 static void grow(Region *r) {
     IrNode *g = r->update->in[0];
     r->member[r->n++] = g;
-    if (is_sum(g)) r->sum = g;
+    if (ir_sums_gradient(g)) r->sum = g;
     for (int i = 0; i < r->n; i++)
-        for (int k = 0; !is_sum(r->member[i]) && k < r->member[i]->n_in && r->n < MAX_BODY; k++) {
+        for (int k = 0; !ir_sums_gradient(r->member[i]) && k < r->member[i]->n_in && r->n < MAX_BODY; k++) {
             IrNode *x = r->member[i]->in[k];
-            bool sum = is_sum(x) && !r->sum && ir_same_dims(x->type, g->type);
+            bool sum = ir_sums_gradient(x) && !r->sum && ir_same_dims(x->type, g->type);
             if (member(r, x) || (!sum && !elementwise_here(r, x)) || x->mark != uses_inside(r, x)) continue;
             r->member[r->n++] = x;
             if (sum) r->sum = x;
@@ -80,7 +79,7 @@ static bool reads_weight(const IrNode *n) {
 
 /* What is elementwise may read the gradient more than once, but outside of the region nothing may. */
 static bool leads_to_a_sum(const IrNode *n, int depth) {
-    if (is_sum(n)) return true;
+    if (ir_sums_gradient(n)) return true;
     for (int k = 0; depth > 0 && ir_ops[n->op].cls == CLASS_EW && k < n->n_in; k++)
         if (leads_to_a_sum(n->in[k], depth - 1)) return true;
     return false;
@@ -100,7 +99,7 @@ static Verdict find(Region *r, const IrFunc *f, IrNode *update, const bool *taki
     if (update->n_in > 1) return CLIPPED;
     if (f->blocks) return BY_BLOCKS;
     if (g->mark != 1) return READ_ELSEWHERE;
-    if (!is_sum(g) && !elementwise_here(r, g)) return NO_SUM;
+    if (!ir_sums_gradient(g) && !elementwise_here(r, g)) return NO_SUM;
     grow(r);
     if (!r->sum) return READ_ELSEWHERE;
     if (reads_weight(r->sum)) return NO_SUM;
@@ -125,32 +124,14 @@ static int operands(const Region *r, IrNode **out) {
     return n;
 }
 
-static IrNode *copy_in(IrProgram *p, IrBody *body, IrNode *n) {
-    IrNode *copy = ir_clone_node(p, n);
-    for (int i = 0; i < n->n_in; i++) copy->in[i] = n->in[i]->aux;
-    pass_push(p, body, copy);
-    return n->aux = copy;
-}
-
-static int by_id(const void *a, const void *b) {
-    const IrNode *x = *(IrNode *const *)a, *y = *(IrNode *const *)b;
-    return x->id < y->id ? -1 : x->id > y->id;
-}
-
 /* The body: operands, sum and elementwise ops as they stood, the update. */
 static IrNode *region_node(IrProgram *p, Region *r, IrNode **outside, int n_in) {
-    IrBody *body = ARENA_NEW(p->arena, IrBody), aside = {0};
-    IrBuilder b = {.p = p, .body = body};
-    qsort(r->member, (size_t)r->n, sizeof *r->member, by_id);
-    for (int i = 0; i < n_in; i++) {
-        b.span = outside[i]->span;
-        outside[i]->aux = ir_arg(&b, i, outside[i]->type);
-    }
-    for (int i = 0; i < r->n; i++) copy_in(p, body, r->member[i]);
-    copy_in(p, body, r->update);
-    b.body = &aside;
-    b.span = r->sum->span;
-    b.name = r->sum->name;
+    IrNode *order[MAX_BODY + 1];
+    qsort(r->member, (size_t)r->n, sizeof *r->member, pass_by_id);
+    memcpy(order, r->member, (size_t)r->n * sizeof *order);
+    order[r->n] = r->update;
+    IrBody *body = pass_region_body(p, outside, n_in, order, r->n + 1), aside = {0};
+    IrBuilder b = {p, &aside, r->sum->span, r->sum->name};
     return ir_fused(&b, "update", n_in, outside, body);
 }
 

@@ -36,9 +36,7 @@ static IrNode *packed(Packer *k, IrNode *x, bool swapped) {
     return ir_build(&b, OP_PACK, 1, &x, 1, &t);
 }
 
-static bool is_matrix(const IrNode *x) {
-    return x->type.rank == 2 && (x->type.live == LIVE_ALWAYS || x->type.live == LIVE_STEP);
-}
+static bool is_matrix(const IrNode *x) { return x->type.rank == 2 && x->type.live <= LIVE_STEP; }
 
 /* Which operand of n, a product or a region around it, is the product's right side and nothing else; -1:
  * none. */

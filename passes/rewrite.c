@@ -103,6 +103,27 @@ void pass_push(IrProgram *p, IrBody *body, IrNode *n) {
     ARENA_PUSH(p->arena, body->nodes, body->n, body->cap, n);
 }
 
+int pass_by_id(const void *a, const void *b) {
+    const IrNode *x = *(IrNode *const *)a, *y = *(IrNode *const *)b;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+IrBody *pass_region_body(IrProgram *p, IrNode *const *outside, int n_in, IrNode *const *nodes, int n) {
+    IrBody *body = ARENA_NEW(p->arena, IrBody);
+    IrBuilder b = {.p = p, .body = body};
+    for (int i = 0; i < n_in; i++) {
+        b.span = outside[i]->span;
+        outside[i]->aux = ir_arg(&b, i, outside[i]->type);
+    }
+    for (int i = 0; i < n; i++) {
+        IrNode *copy = ir_clone_node(p, nodes[i]);
+        for (int k = 0; k < nodes[i]->n_in; k++) copy->in[k] = nodes[i]->in[k]->aux;
+        pass_push(p, body, copy);
+        nodes[i]->aux = copy;
+    }
+    return body;
+}
+
 int pass_dead_code(IrProgram *p, IrBody *body) {
     (void)p;
     for (int i = 0; i < body->n; i++) body->nodes[i]->mark = pass_is_root(body->nodes[i]);

@@ -22,6 +22,11 @@ uint64_t pass_hash(const IrNode *n);
 
 /* ---- bodies ---- */
 void pass_push(IrProgram *p, IrBody *body, IrNode *n);
+/* For qsort of IrNode *: in the order in which they stand, where ids count along the body. */
+int pass_by_id(const void *a, const void *b);
+/* A region's body: an argument for each of the operands from outside, and copies of the nodes in that order. Sets
+ * aux of both to what stands for them in it. */
+IrBody *pass_region_body(IrProgram *p, IrNode *const *outside, int n_in, IrNode *const *nodes, int n);
 int pass_count_ops(const IrProgram *p, IrOp op); /* nodes of that op in all functions */
 /* Removes what no root or write needs. Returns how many nodes went. */
 int pass_dead_code(IrProgram *p, IrBody *body);

@@ -18,6 +18,7 @@ line+=',"grad_norms":\{"t":[0-9.e-]+(,"z\.[a-z0-9.]+":[0-9.e-]+){6}\},"weight_no
   { fail "lines of epochs:"; cat log.jsonl; }
 # the same lines at any number of threads, but for times
 steady() { sed -E 's/"(samples_per_s|seconds|read_s|compute_s|step|resident)":[^,}]*//g' "$1"; }
+step_lines() { steady "$1" | sed -E '/"epoch_end"/d; s/,"memory":\{[^}]*\}//'; }
 for threads in 1 3; do
   expect 0 ./clicks train --data train.csv --epochs 2 --log other.jsonl --log-every 3 --threads $threads
   [ "$(steady log.jsonl)" = "$(steady other.jsonl)" ] || { fail "$threads threads log something else"; diff <(steady log.jsonl) <(steady other.jsonl); }
@@ -91,7 +92,6 @@ for at in 3 7 13; do
   expect 0 ./clicks train --data train.csv --epochs 2 --steps $at --save part --log again.jsonl --log-every 3 --tensorboard part_tb
   expect 0 ./clicks train --data train.csv --epochs 2 --save part --resume --log again.jsonl --log-every 3 --tensorboard part_tb
   same plain/weights.safetensors part/weights.safetensors
-  step_lines() { sed -E '/"epoch_end"/d; s/"(samples_per_s|seconds|read_s|compute_s|step|resident)":[^,}]*//g; s/,"memory":\{[^}]*\}//' "$1"; }
   [ "$(step_lines log.jsonl)" = "$(step_lines again.jsonl)" ] || { fail "stopped at $at, another log:"; diff <(step_lines log.jsonl) <(step_lines again.jsonl); }
 done
 

@@ -12,14 +12,13 @@ clicks_csv 20000 > train.csv; clicks_csv 2000 20000 > eval.csv
 ./clicks train --data train.csv --eval-data eval.csv --epochs 100000000 --save ckpt --save-every 500 --keep 2 --log log.jsonl \
   --log-every 1000 --threads 2 --stop-after "${long}s" > out 2> err < /dev/null & pid=$!
 rss() { awk '/^VmRSS/ { print $2 }' "/proc/$pid/status" 2> /dev/null; } # kB
-early=0 late=0 first=0 last=0 n=0 begin=$(date +%s)
+early=0 late=0 last=0 n=0 begin=$(date +%s)
 # /proc/PID/fd counted as well: a descriptor that is not closed is a leak, too
 fds() { ls "/proc/$pid/fd" 2> /dev/null | wc -l; }
 most_fds=0
 while kill -0 $pid 2> /dev/null; do
   size=$(rss); [ -n "$size" ] || break
   past=$(($(date +%s) - begin)) n=$((n + 1)) last=$size
-  [ $first != 0 ] || first=$size
   if [ $((past * 3)) -lt "$long" ]; then [ "$size" -le $early ] || early=$size
   else [ "$size" -le $late ] || late=$size; fi
   open=$(fds); [ "$open" -le $most_fds ] || most_fds=$open
