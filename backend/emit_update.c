@@ -134,6 +134,18 @@ void emit_UPDATETOUCHED(Emit *e, const IrNode *n) {
     touched(e, u.weight);
 }
 
+/* A table's row some rows ahead comes from memory meanwhile: rows that a batch names lie anywhere. */
+static void fetch_ahead(Emit *e, Val rows, Val numbers, Val i, Val hi, int64_t row_floats) {
+    enum { ROWS_AHEAD = 8, LINE_FLOATS = 16, MOST_LINES = 16 };
+    Val last = emit_sub(e, hi, emit_i64(e, 1));
+    Val ahead = emit_min_i64(e, emit_add(e, i, emit_i64(e, ROWS_AHEAD)), last);
+    Val row = emit_to_i64(e, emit_load_elem(e, e->i32, numbers, ahead));
+    Val at = emit_at(e, rows, emit_scale(e, row, row_floats));
+    for (int64_t k = 0; k < row_floats && k < LINE_FLOATS * MOST_LINES; k += LINE_FLOATS)
+        emit_prefetch(e, emit_at_const(e, at, k), true);
+    emit_prefetch(e, emit_at_const(e, at, row_floats - 1), true); /* a row may begin amid a line */
+}
+
 /* void update_rows(step, rows, row numbers, g, lr, alpha, decay, scale, lo, hi): shared by the tables of one
  * optimizer and width. */
 static Val rows_function(Emit *e, const EmitUpdate *like, int64_t width) {
@@ -153,8 +165,10 @@ static Val rows_function(Emit *e, const EmitUpdate *like, int64_t width) {
                     .scale = like->scale ? p[7] : NULL};
     EmitLoop i = emit_for(e, p[8], p[9], 1);
     EmitNest nest = nest_of(&u, width);
+    int64_t row_floats = width * (1 + u.n_slots);
+    fetch_ahead(e, p[1], p[2], i.i, p[9], row_floats);
     Val row = emit_to_i64(e, emit_load_elem(e, e->i32, p[2], i.i));
-    nest.ref[REF_W].base = emit_at(e, p[1], emit_scale(e, row, width * (1 + u.n_slots)));
+    nest.ref[REF_W].base = emit_at(e, p[1], emit_scale(e, row, row_floats));
     nest.ref[REF_G].base = emit_at(e, p[3], emit_scale(e, i.i, width));
     for (int s = 0; s < u.n_slots; s++)
         nest.ref[REF_SLOT + s].base = emit_at_const(e, nest.ref[REF_W].base, (s + 1) * width);

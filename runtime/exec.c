@@ -8,17 +8,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 enum { ALIGN = 64, CAP_STEP = 16 };
+enum { HUGE_PAGE = 2 << 20 };
 
 static void *take(size_t n, size_t size) {
     void *p = calloc(n ? n : 1, size);
     if (!p) abort();
     return p;
 }
+/* Of huge pages where it fills some: kernels walk rows that lie a small page apart, and a page of each would not
+ * fit what the core remembers of the page tables. */
 static char *arena(uint64_t bytes) {
-    char *p = aligned_alloc(ALIGN, (bytes / ALIGN + 1) * ALIGN);
+    uint64_t align = bytes < HUGE_PAGE ? ALIGN : HUGE_PAGE, all = (bytes / align + 1) * align;
+    char *p = aligned_alloc(align, all);
+    if (p && align == HUGE_PAGE) madvise(p, all, MADV_HUGEPAGE);
     if (p) memset(p, 0, bytes); /* the pages are there before the first step */
     return p;
 }

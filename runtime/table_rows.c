@@ -107,12 +107,23 @@ static float *row_for_training(RtTables *t, RtStore *s, uint32_t id, uint32_t sl
     return row;
 }
 
+/* Rows that a batch names lie anywhere in memory: what is copied of each is asked for some rows before. */
+enum { ROWS_AHEAD = 8, LINE_FLOATS = 64 / sizeof(float) };
+static inline void ask_for_row(const RtStore *s, uint32_t slot) {
+    if (slot == RT_NO_ID) return;
+    const float *row = s->base + slot * s->stride;
+    for (uint64_t e = 0; e < s->width; e += LINE_FLOATS) __builtin_prefetch(row + e);
+    __builtin_prefetch(row + s->width - 1);
+    __builtin_prefetch(s->state + slot);
+}
+
 void rt_tables_fetch(RtTables *t, const RtTableBatch *b, int weight, uint32_t lo, uint32_t hi, float *out,
                      bool train, uint64_t step) {
     RtStore *s = &t->store[weight];
     const uint32_t *ids = b->id, *slots = b->slot;
     for (uint32_t u = lo; u < hi; u++) {
         float *to = out + u * s->width;
+        if (u + ROWS_AHEAD < hi) ask_for_row(s, slots[u + ROWS_AHEAD]);
         if (train)
             memcpy(to, row_for_training(t, s, ids[u], slots[u], step), s->width * sizeof(float));
         else if (slots[u] == RT_NO_ID || !(s->state[slots[u]] & ROW_TOUCHED))
