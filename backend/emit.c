@@ -125,7 +125,6 @@ typedef struct {
     Val step; /* what kernels get: the step, or this thread's copy of it for a micro-batch */
     Val thread, threads, scratch; /* i64, i64, this thread's */
     Val all_lo, all_hi;           /* the rows that are run: of the step, or of a micro-batch */
-    Val rows_lo, rows_hi;         /* this thread's of them */
     const Val *kernel;            /* by number in the body */
     DriverKind kind;
 } Driver;
@@ -349,17 +348,32 @@ static int last_phase(const IrFunc *f) {
     return last;
 }
 
-/* The rows' kernels of a phase, for one block of this thread's rows after the other: what a kernel makes of a
- * block is still in cache when the next one reads it. */
+/* The number of a block of rows for this thread; leaves the loop if there is none. A checked driver is run by
+ * one thread, and waits amid a block. */
+static Val next_block(Emit *e, const Driver *d, EmitLoop *loop, Val blocks) {
+    if (d->kind == DRIVER_CHECKED) return loop->i;
+    Val args[] = {e->step, LLVMGetParam(e->fn, 1), LLVMGetParam(e->fn, 2),
+                  LLVMBuildTrunc(e->b, blocks, e->i32, "")};
+    Val mine = emit_call(e, "rt_take", args, 4), none = LLVMConstInt(e->i32, RT_NONE_LEFT, 0);
+    LLVMBasicBlockRef some = LLVMAppendBasicBlockInContext(e->cx, e->fn, "");
+    LLVMBuildCondBr(e->b, emit_icmp(e, LLVMIntEQ, mine, none), loop->exit, some);
+    LLVMPositionBuilderAtEnd(e->b, some);
+    return emit_to_i64(e, mine);
+}
+
+/* The rows' kernels of a phase, for one block of rows after the other: what a kernel makes of a block is still
+ * in cache when the next one reads it. */
 static void run_rows(Emit *e, const Driver *d, int phase) {
-    Val rows = emit_i64(e, ir_row_block(e->f));
-    EmitLoop block = emit_for(e, d->rows_lo, d->rows_hi, ir_row_block(e->f));
-    Val end = emit_min_i64(e, emit_add(e, block.i, rows), d->rows_hi);
+    Val rows = emit_i64(e, ir_row_block(e->f)), count = emit_sub(e, d->all_hi, d->all_lo);
+    Val blocks = emit_udiv(e, emit_add(e, count, emit_i64(e, ir_row_block(e->f) - 1)), rows);
+    EmitLoop block = emit_for(e, emit_i64(e, 0), blocks, 1);
+    Val lo = emit_add(e, d->all_lo, emit_mul(e, next_block(e, d, &block, blocks), rows));
+    Val hi = emit_min_i64(e, emit_add(e, lo, rows), d->all_hi);
     for (int i = 0; i < e->f->body.n; i++) {
         const IrNode *n = e->f->body.nodes[i];
         if (n->plan.phase != phase || n->plan.domain != DOM_ROWS || !ir_runs(n)) continue;
-        LLVMBuildCall2(e->b, kernel_type(e), d->kernel[i], (Val[]){d->step, block.i, end, d->scratch}, 4, "");
-        if (d->kind == DRIVER_CHECKED) check(e, d, n, block.i, end);
+        LLVMBuildCall2(e->b, kernel_type(e), d->kernel[i], (Val[]){d->step, lo, hi, d->scratch}, 4, "");
+        if (d->kind == DRIVER_CHECKED) check(e, d, n, lo, hi);
         if (d->kind == DRIVER_MARKED) emit_mark(e, n->id);
     }
     emit_end(e, &block);
@@ -406,9 +420,6 @@ static void enter_block(Emit *e, Driver *d, Val m, Val blocks, Val rows) {
     for (int i = 0; i < 3; i++)
         LLVMBuildStore(e->b, LLVMBuildTrunc(e->b, value[i], e->i32, ""),
                        LLVMBuildStructGEP2(e->b, e->t_step, d->step, (unsigned)field[i], ""));
-    share(e, d->thread, d->threads, emit_sub(e, hi, lo), emit_i64(e, ir_row_block(e->f)), &d->rows_lo,
-          &d->rows_hi);
-    d->rows_lo = emit_add(e, d->rows_lo, lo), d->rows_hi = emit_add(e, d->rows_hi, lo);
     d->all_lo = lo, d->all_hi = hi;
 }
 
@@ -437,7 +448,6 @@ static Val make_driver(Emit *e, const char *name, DriverKind kind, const Val *ke
     d.scratch = emit_load_elem(e, e->ptr, emit_step(e, STEP_scratch), d.thread);
     Val rows = emit_to_i64(e, emit_step(e, STEP_rows));
     d.all_lo = emit_i64(e, 0), d.all_hi = rows;
-    share(e, d.thread, d.threads, rows, emit_i64(e, ir_row_block(e->f)), &d.rows_lo, &d.rows_hi);
     int last = last_phase(e->f);
     for (int phase = 0; phase <= last; phase++) {
         if (e->f->blocks && phase == e->f->loop_first) {

@@ -256,10 +256,16 @@ uint64_t rt_exec_bytes(const RtExec *x) {
 
 /* ---- what generated code calls (abi.def); the matrix product is in gemm.c ---- */
 
+static RtPool *pool_of(void *step) { return ((RtExec *)((RtStep *)step)->runtime)->pool; }
+
 void rt_barrier(void *step, uint32_t thread, uint32_t threads) {
+    RtPool *p = pool_of(step);
     (void)thread;
-    if (threads == 1) return; /* also while looking for a NaN, with the pool asleep */
-    rt_pool_barrier(((RtExec *)((RtStep *)step)->runtime)->pool);
+    if (threads == rt_pool_threads(p)) rt_pool_barrier(p); /* else looking for a NaN, with the pool asleep */
+}
+
+uint32_t rt_take(void *step, uint32_t thread, uint32_t threads, uint32_t blocks) {
+    return rt_pool_take(pool_of(step), thread, threads, blocks);
 }
 
 void rt_fetch(void *step, uint32_t weight, uint32_t lo, uint32_t hi, void *out, uint32_t train) {

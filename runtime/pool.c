@@ -20,6 +20,11 @@ typedef struct {
     atomic_uint asleep;
 } Barrier;
 
+/* Blocks of a thread's share that are taken. */
+typedef struct {
+    _Alignas(64) atomic_uint taken;
+} Share;
+
 typedef struct {
     RtPool *pool;
     uint32_t thread;
@@ -32,6 +37,7 @@ struct RtPool {
     bool quit;
     RtPoolFn fn; /* written before the barrier that starts a run */
     void *arg;
+    Share *share; /* [thread] */
     Worker *workers;
     pthread_t *ids;
 };
@@ -40,15 +46,22 @@ static long futex(atomic_uint *word, int op, unsigned value) {
     return syscall(SYS_futex, (unsigned *)word, op | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
 }
 
-static void barrier_wait(Barrier *b, uint32_t threads, int spins) {
+static void deal_anew(RtPool *p) {
+    for (uint32_t i = 0; i < p->threads; i++)
+        atomic_store_explicit(&p->share[i].taken, 0, memory_order_relaxed);
+}
+
+static void barrier_wait(RtPool *p) {
+    Barrier *b = &p->barrier;
     unsigned round = atomic_load_explicit(&b->round, memory_order_relaxed);
-    if (atomic_fetch_add(&b->arrived, 1) + 1 == threads) {
+    if (atomic_fetch_add(&b->arrived, 1) + 1 == p->threads) {
         atomic_store_explicit(&b->arrived, 0, memory_order_relaxed);
+        deal_anew(p); /* all have left the phase before, none has begun the next */
         atomic_store(&b->round, round + 1);
         if (atomic_load(&b->asleep)) futex(&b->round, FUTEX_WAKE, (unsigned)INT32_MAX);
         return;
     }
-    for (int i = 0; i < spins; i++) {
+    for (int i = 0; i < p->spins; i++) {
         if (atomic_load_explicit(&b->round, memory_order_acquire) != round) return;
         __builtin_ia32_pause();
     }
@@ -62,7 +75,22 @@ static void barrier_wait(Barrier *b, uint32_t threads, int spins) {
 }
 
 void rt_pool_barrier(RtPool *p) {
-    if (p->threads > 1) barrier_wait(&p->barrier, p->threads, p->spins);
+    if (p->threads > 1)
+        barrier_wait(p);
+    else
+        deal_anew(p);
+}
+
+uint32_t rt_pool_take(RtPool *p, uint32_t thread, uint32_t threads, uint32_t blocks) {
+    for (uint32_t k = 0; k < threads; k++) {
+        uint64_t whose = (thread + k) % threads;
+        uint32_t first = (uint32_t)(blocks * whose / threads), end = (uint32_t)(blocks * (whose + 1) / threads);
+        atomic_uint *taken = &p->share[whose].taken;
+        if (atomic_load_explicit(taken, memory_order_relaxed) >= end - first) continue;
+        uint32_t n = atomic_fetch_add_explicit(taken, 1, memory_order_relaxed);
+        if (n < end - first) return first + n;
+    }
+    return RT_NONE_LEFT;
 }
 
 static void *work(void *arg) {
@@ -90,7 +118,9 @@ RtPool *rt_pool_new(uint32_t threads) {
     *p = (RtPool){.threads = threads, .spins = threads <= rt_cpus() ? SPINS : 0};
     p->workers = calloc(threads, sizeof *p->workers);
     p->ids = calloc(threads, sizeof *p->ids);
-    if (!p->workers || !p->ids) abort();
+    p->share = aligned_alloc(64, threads * sizeof *p->share);
+    if (!p->workers || !p->ids || !p->share) abort();
+    deal_anew(p);
     for (uint32_t i = 1; i < threads; i++) {
         p->workers[i] = (Worker){p, i};
         int e = pthread_create(&p->ids[i], NULL, work, &p->workers[i]);
@@ -110,6 +140,7 @@ void rt_pool_free(RtPool *p) {
     for (uint32_t i = 1; i < p->threads; i++) pthread_join(p->ids[i], NULL);
     free(p->workers);
     free(p->ids);
+    free(p->share);
     free(p);
 }
 
