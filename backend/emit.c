@@ -361,8 +361,8 @@ static Val next_block(Emit *e, const Driver *d, EmitLoop *loop, Val blocks) {
     return emit_to_i64(e, mine);
 }
 
-/* The rows' kernels of a phase, for one block of rows after the other: what a kernel makes of a block is still
- * in cache when the next one reads it. */
+/* The rows' kernels of a phase, for one block of rows after the other: what a kernel makes of a block is
+ * still in cache when the next one reads it. */
 static void run_rows(Emit *e, const Driver *d, int phase) {
     Val rows = emit_i64(e, ir_row_block(e->f)), count = emit_sub(e, d->all_hi, d->all_lo);
     Val blocks = emit_udiv(e, emit_add(e, count, emit_i64(e, ir_row_block(e->f) - 1)), rows);

@@ -136,7 +136,7 @@ void emit_UPDATETOUCHED(Emit *e, const IrNode *n) {
 
 /* A table's row some rows ahead comes from memory meanwhile: rows that a batch names lie anywhere. */
 static void fetch_ahead(Emit *e, Val rows, Val numbers, Val i, Val hi, int64_t row_floats) {
-    enum { ROWS_AHEAD = 8, LINE_FLOATS = 16, MOST_LINES = 16 };
+    enum { ROWS_AHEAD = 16, LINE_FLOATS = 16, MOST_LINES = 16 };
     Val last = emit_sub(e, hi, emit_i64(e, 1));
     Val ahead = emit_min_i64(e, emit_add(e, i, emit_i64(e, ROWS_AHEAD)), last);
     Val row = emit_to_i64(e, emit_load_elem(e, e->i32, numbers, ahead));

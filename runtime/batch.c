@@ -43,8 +43,10 @@ struct RtAssembler {
     uint32_t **out;          /* [item] where the next row's values go */
     int *lookup_target;      /* [lookup] -1: off */
     const uint32_t **record; /* [row] */
-    uint64_t *slot;          /* scratch: id << 32 | unique + 1, 0: free */
-    size_t n_slots, cap_slots, cap_count;
+    uint64_t *slot;          /* scratch: id << 32 | unique + 1, 0: free; at most half of them taken */
+    uint8_t *bits;           /* [weight] log2 of the slots that the batches so far needed */
+    uint32_t *number;        /* scratch of small tables: [id] unique + 1, 0: not met; all 0 between tables */
+    size_t cap_slots, cap_count;
     uint32_t *count; /* scratch: by unique row */
 };
 
@@ -79,6 +81,7 @@ RtAssembler *rt_assembler_new(const RtPlan *p, RtTables *tables, uint32_t batch)
     a->out = rt_reader_alloc((size_t)p->n_items, sizeof *a->out);
     a->lookup_target = rt_reader_alloc((size_t)m->n_lookups, sizeof *a->lookup_target);
     a->record = rt_reader_alloc(batch, sizeof *a->record);
+    a->bits = rt_reader_alloc((size_t)m->n_weights, 1);
     for (int k = 0; k < p->n_items; k++)
         a->gather[k] =
             (Gather){p->items[k].axis < 0 ? -1 : p->axis_word[p->items[k].axis], p->items[k].words, -1};
@@ -99,6 +102,8 @@ void rt_assembler_free(RtAssembler *a) {
     free(a->lookup_target);
     free(a->record);
     free(a->slot);
+    free(a->bits);
+    free(a->number);
     free(a->count);
     free(a);
 }
@@ -267,27 +272,78 @@ static size_t lookup_count(const RtAssembler *a, const Own *o, int lookup, uint3
     return item_count(a, o, a->target[a->lookup_target[lookup]].item, n);
 }
 
+/* The ids that were met, and where each one's number stands: as many slots as they need, not as many as there
+ * are values, so that they stay in the core's own cache. */
+typedef struct {
+    uint32_t *ids, n_ids;
+    int bits;
+} Numbers;
+
+/* Where the id's number stands, or is to stand, among 2^bits slots. */
+static inline uint64_t place_of(const uint64_t *slot, int bits, uint32_t id) {
+    uint64_t mask = ((uint64_t)1 << bits) - 1, k = (uint64_t)(id * 0x9e3779b1u) << 32 >> (64 - bits);
+    while (slot[k] && (uint32_t)(slot[k] >> 32) != id) k = (k + 1) & mask;
+    return k;
+}
+
+static void make_slots(RtAssembler *a, Numbers *x, int bits) {
+    size_t want = (size_t)1 << bits;
+    x->bits = bits;
+    if (want > a->cap_slots) {
+        free(a->slot);
+        a->slot = rt_reader_alloc(want, sizeof *a->slot);
+        a->cap_slots = want;
+    } else
+        memset(a->slot, 0, want * sizeof *a->slot);
+    for (uint32_t u = 0; u < x->n_ids; u++)
+        a->slot[place_of(a->slot, bits, x->ids[u])] = (uint64_t)x->ids[u] << 32 | (u + 1);
+}
+
+/* Numbers the id, met for the first time. */
+static uint32_t number_new(RtAssembler *a, Numbers *x, uint64_t place, uint32_t id) {
+    x->ids[x->n_ids] = id;
+    a->count[x->n_ids] = 0;
+    a->slot[place] = (uint64_t)id << 32 | ++x->n_ids;
+    uint32_t number = x->n_ids;
+    if ((size_t)x->n_ids * 2 > (size_t)1 << x->bits) make_slots(a, x, x->bits + 1);
+    return number;
+}
+
 /* Replaces ids by the numbers of unique rows, and counts each one's occurrences. */
-static uint32_t number_ids(RtAssembler *a, uint32_t *value, size_t n, uint32_t *ids, uint32_t n_ids,
-                           int shift) {
-    uint64_t *slot = a->slot, mask = a->n_slots - 1;
-    uint32_t *count = a->count;
+static void number_directly(RtAssembler *a, Numbers *x, uint32_t *value, size_t n) {
+    uint32_t *count = a->count, *number = a->number, *ids = x->ids, n_ids = x->n_ids;
     for (size_t i = 0; i < n; i++) {
         uint32_t id = value[i];
         if (id == RT_NO_ID) continue;
-        uint64_t k = (uint64_t)(id * 0x9e3779b1u) << 32 >> shift;
-        while (slot[k] && (uint32_t)(slot[k] >> 32) != id) k = (k + 1) & mask;
-        uint32_t unique = (uint32_t)slot[k];
-        if (!unique) {
+        uint32_t u = number[id];
+        if (!u) {
             ids[n_ids] = id;
             count[n_ids] = 0;
-            unique = ++n_ids;
-            slot[k] = (uint64_t)id << 32 | unique;
+            number[id] = u = ++n_ids;
         }
-        count[unique - 1]++;
-        value[i] = unique - 1;
+        count[u - 1]++;
+        value[i] = u - 1;
     }
-    return n_ids;
+    x->n_ids = n_ids;
+}
+
+/* The same for a table of more ids than that. */
+static void number_by_slots(RtAssembler *a, Numbers *x, uint32_t *value, size_t n) {
+    uint32_t *count = a->count;
+    const uint64_t *slot = a->slot;
+    int bits = x->bits;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t id = value[i];
+        if (id == RT_NO_ID) continue;
+        uint64_t place = place_of(slot, bits, id);
+        uint32_t number = (uint32_t)slot[place];
+        if (!number) {
+            number = number_new(a, x, place, id);
+            slot = a->slot, bits = x->bits;
+        }
+        count[number - 1]++;
+        value[i] = number - 1;
+    }
 }
 
 /* count becomes the place of each unique row's next occurrence. */
@@ -349,28 +405,32 @@ static bool tables_fit(const RtAssembler *a, const Own *o, uint32_t n, RtMessage
     return true;
 }
 
+/* Into ids, which has room for all of them; returns how many there are. */
+static uint32_t number_table(RtAssembler *a, const Own *o, int weight, uint32_t n, uint32_t *ids) {
+    enum { LEAST_BITS = 6, SMALL = 1 << 16 }; /* rows of a table that has a place for each id's number */
+    const RtModel *m = a->p->m;
+    bool small = m->weights[weight].dim[0] <= SMALL;
+    Numbers x = {.ids = ids};
+    if (small && !a->number) a->number = rt_reader_alloc(SMALL, sizeof *a->number);
+    if (!small) make_slots(a, &x, a->bits[weight] ? a->bits[weight] : LEAST_BITS);
+    for (int l = 0; l < m->n_lookups; l++)
+        if (looks_up(a, l, weight))
+            (small ? number_directly : number_by_slots)(a, &x, o->value[a->lookup_target[l]].p,
+                                                        lookup_count(a, o, l, n));
+    if (!small) a->bits[weight] = (uint8_t)x.bits;
+    for (uint32_t u = 0; small && u < x.n_ids; u++) a->number[ids[u]] = 0;
+    return x.n_ids;
+}
+
 static void fill_table(RtAssembler *a, Own *o, int weight, uint32_t n) {
     const RtModel *m = a->p->m;
-    size_t total = looked_up(a, o, weight, n), want = 64;
+    size_t total = looked_up(a, o, weight, n);
     bool any = false;
     for (int l = 0; l < m->n_lookups; l++) any |= looks_up(a, l, weight);
     if (!any) return;
-    int bits = 6;
-    for (; want < total * 2; want *= 2) bits++;
-    if (want > a->cap_slots) {
-        free(a->slot);
-        a->slot = rt_reader_alloc(want, sizeof *a->slot);
-        a->cap_slots = want;
-    } else
-        memset(a->slot, 0, want * sizeof *a->slot);
-    a->n_slots = want;
     a->count = rt_reader_grow(a->count, &a->cap_count, total + 1, sizeof *a->count);
     TableRoom *t = &o->table[weight];
-    uint32_t *id = room(&t->id, total * sizeof *id), n_ids = 0;
-    for (int l = 0; l < m->n_lookups; l++)
-        if (looks_up(a, l, weight))
-            n_ids = number_ids(a, o->value[a->lookup_target[l]].p, lookup_count(a, o, l, n), id, n_ids,
-                               64 - bits);
+    uint32_t *id = room(&t->id, total * sizeof *id), n_ids = number_table(a, o, weight, n, id);
     uint32_t *start = room(&t->start, ((size_t)n_ids + 1) * sizeof *start),
              *slot = room(&t->slot, (size_t)n_ids * sizeof *slot);
     uint8_t *occ_lookup = room(&t->occ_lookup, total);
@@ -379,9 +439,6 @@ static void fill_table(RtAssembler *a, Own *o, int weight, uint32_t n) {
     for (int l = 0; l < m->n_lookups; l++)
         if (looks_up(a, l, weight)) place_occurrences(a, o, l, n, occ_lookup, occ_index);
     find_slots(a, weight, id, slot, n_ids);
-    if (a->tables && m->weights[weight].sparse)
-        for (uint32_t u = 0; u < n_ids; u++)
-            if (slot[u] != RT_NO_ID) rt_tables_prefetch(a->tables, weight, slot[u]);
     o->batch.tables[weight] = (RtTableBatch){
         .n = n_ids, .id = id, .slot = slot, .start = start, .occ_lookup = occ_lookup, .occ_index = occ_index};
 }

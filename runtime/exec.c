@@ -19,8 +19,8 @@ static void *take(size_t n, size_t size) {
     if (!p) abort();
     return p;
 }
-/* Of huge pages where it fills some: kernels walk rows that lie a small page apart, and a page of each would not
- * fit what the core remembers of the page tables. */
+/* Of huge pages where it fills some: kernels walk rows that lie a small page apart, and a page of each would
+ * not fit what the core remembers of the page tables. */
 static char *arena(uint64_t bytes) {
     uint64_t align = bytes < HUGE_PAGE ? ALIGN : HUGE_PAGE, all = (bytes / align + 1) * align;
     char *p = aligned_alloc(align, all);

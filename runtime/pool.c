@@ -8,10 +8,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A few µs of spinning for an evenly loaded neighbour; then some hundred µs of giving the CPU away and looking
- * again; then sleep. On idle CPUs yielding is as good as spinning, and where other processes (or our readers)
- * want them it is far better: at load 10 on two CPUs a barrier cost 23 µs, against 60-200 with 1500 spins and no
- * yields, since a thread that spins keeps the one it waits for from running. */
+/* A few µs of spinning for an evenly loaded neighbour; then some hundred µs of giving the CPU away and
+ * looking again; then sleep. On idle CPUs yielding is as good as spinning, and where other processes (or our
+ * readers) want them it is far better: at load 10 on two CPUs a barrier cost 23 µs, against 60-200 with 1500
+ * spins and no yields, since a thread that spins keeps the one it waits for from running. */
 enum { SPINS = 100, YIELDS = 1000 };
 
 typedef struct {
@@ -84,7 +84,8 @@ void rt_pool_barrier(RtPool *p) {
 uint32_t rt_pool_take(RtPool *p, uint32_t thread, uint32_t threads, uint32_t blocks) {
     for (uint32_t k = 0; k < threads; k++) {
         uint64_t whose = (thread + k) % threads;
-        uint32_t first = (uint32_t)(blocks * whose / threads), end = (uint32_t)(blocks * (whose + 1) / threads);
+        uint32_t first = (uint32_t)(blocks * whose / threads),
+                 end = (uint32_t)(blocks * (whose + 1) / threads);
         atomic_uint *taken = &p->share[whose].taken;
         if (atomic_load_explicit(taken, memory_order_relaxed) >= end - first) continue;
         uint32_t n = atomic_fetch_add_explicit(taken, 1, memory_order_relaxed);

@@ -108,7 +108,7 @@ static float *row_for_training(RtTables *t, RtStore *s, uint32_t id, uint32_t sl
 }
 
 /* Rows that a batch names lie anywhere in memory: what is copied of each is asked for some rows before. */
-enum { ROWS_AHEAD = 8, LINE_FLOATS = 64 / sizeof(float) };
+enum { ROWS_AHEAD = 16, LINE_FLOATS = 64 / sizeof(float) };
 static inline void ask_for_row(const RtStore *s, uint32_t slot) {
     if (slot == RT_NO_ID) return;
     const float *row = s->base + slot * s->stride;

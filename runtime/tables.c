@@ -74,14 +74,6 @@ uint32_t rt_tables_slot(RtTables *t, int weight, uint32_t id, bool create) {
     return slot;
 }
 
-void rt_tables_prefetch(const RtTables *t, int weight, uint32_t slot) {
-    const RtStore *s = &t->store[weight];
-    if (slot == RT_NO_ID || !s->base) return;
-    const char *row = (const char *)(s->base + slot * s->stride);
-    for (uint64_t b = 0; b < s->stride * sizeof(float); b += 64) __builtin_prefetch(row + b, 1, 1);
-    __builtin_prefetch(s->state + slot, 1, 1);
-}
-
 /* ---- making and freeing ---- */
 
 static bool needs_last(const RtOptimizer *o) {

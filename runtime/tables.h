@@ -18,7 +18,6 @@ void rt_tables_free(RtTables *t);
 /* The storage row of an id; create: a new one if it has none, else RT_NO_ID. Tables of up to 2^20 rows: the
  * id. */
 uint32_t rt_tables_slot(RtTables *t, int weight, uint32_t id, bool create);
-void rt_tables_prefetch(const RtTables *t, int weight, uint32_t slot);
 /* Initial value of elements first..first+n-1 of a weight, by (seed, name, element): numerics "Randomness". */
 void rt_init_values(const RtWeight *w, uint64_t seed, uint64_t first, uint64_t n, float *out);
 /* The pointers that a step needs (weights, slots, table_rows). */

@@ -44,6 +44,50 @@ static void test_barrier(void **state) {
     }
 }
 
+/* Blocks that are taken: by each thread first its own in order, then those of a thread that doesn't come. */
+enum { TAKE_ROUNDS = 50, TAKE_BLOCKS = 37 };
+typedef struct {
+    RtPool *pool;
+    uint32_t late; /* this thread takes nothing before all is taken */
+    atomic_uint times[TAKE_ROUNDS][TAKE_BLOCKS], taken[TAKE_ROUNDS];
+    atomic_uint wrong;
+} Takes;
+
+static void take_blocks(void *arg, uint32_t thread, uint32_t threads) {
+    Takes *t = arg;
+    for (uint32_t round = 0; round < TAKE_ROUNDS; round++) {
+        uint32_t blocks = round % TAKE_BLOCKS + 1, own = blocks * thread / threads;
+        while (thread == t->late && atomic_load(&t->taken[round]) < blocks) sched_yield();
+        for (uint32_t b; (b = rt_pool_take(t->pool, thread, threads, blocks)) != RT_NONE_LEFT;) {
+            if (b >= blocks || (threads == 1 && b != own++)) {
+                atomic_fetch_add(&t->wrong, 1);
+                break;
+            }
+            atomic_fetch_add(&t->times[round][b], 1);
+            atomic_fetch_add(&t->taken[round], 1);
+        }
+        rt_pool_barrier(t->pool); /* deals anew */
+    }
+}
+
+static void test_take(void **state) {
+    (void)state;
+    for (uint32_t threads = 1; threads <= 5; threads++) {
+        static Takes t;
+        t = (Takes){.pool = rt_pool_new(threads), .late = threads > 1 ? threads - 1 : UINT32_MAX};
+        rt_pool_run(t.pool, take_blocks, &t);
+        assert_int_equal(t.wrong, 0);
+        for (uint32_t round = 0; round < TAKE_ROUNDS; round++)
+            for (uint32_t b = 0; b < round % TAKE_BLOCKS + 1; b++) assert_int_equal(t.times[round][b], 1);
+        rt_pool_free(t.pool);
+    }
+    /* a thread's own come first, in order; a thread alone then takes all others */
+    RtPool *pool = rt_pool_new(1);
+    static const uint32_t all[] = {0, 1, 2, RT_NONE_LEFT, RT_NONE_LEFT};
+    for (int i = 0; i < 5; i++) assert_int_equal(rt_pool_take(pool, 0, 1, 3), all[i]);
+    rt_pool_free(pool);
+}
+
 static void test_cpus(void **state) {
     (void)state;
     cpu_set_t all, one;
@@ -183,8 +227,11 @@ static void test_exec(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_barrier), cmocka_unit_test(test_cpus), cmocka_unit_test(test_gemm),
-        cmocka_unit_test(test_gemm_on_all_threads), cmocka_unit_test(test_exec)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_barrier),
+                                       cmocka_unit_test(test_take),
+                                       cmocka_unit_test(test_cpus),
+                                       cmocka_unit_test(test_gemm),
+                                       cmocka_unit_test(test_gemm_on_all_threads),
+                                       cmocka_unit_test(test_exec)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
