@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# ThreadSanitizer over programs that train, evaluate and predict: the runtime is built with it, and generated code is
+# instrumented too (LLVM's own pass over --emit=llvm, vectors taken apart first, since accesses of more than 16 bytes
+# are none of its business). Barriers are atomics, which it understands, so nothing is suppressed.
+#   bash tests/tools/tsan.sh [options]
+#     --only wdl,din     of the six reference models (default: all)
+#     --steps N          of training (default 12)     --threads N   (default 2)
+#     --ctrc FILE        a compiler that was built with -fsanitize=thread (default: built into build/tsan)
+#     --plain            generated code as ctrc makes it: only the runtime is watched
+# Prints every report in full; exit code 1 if there is one. Not watched: oneDNN, OpenMP, libc. Runs some 50 times slower.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. tests/bench/measure.sh.inc
+steps=12 threads=2 plain=no
+while [ $# -gt 0 ]; do
+  case $1 in
+    --steps) steps=$2; shift 2 ;; --threads) threads=$2; shift 2 ;; --plain) plain=yes; shift ;;
+    --only | --ctrc | --logs) option "$@"; shift $taken ;;
+    *) die "unknown option $1 (see the head of $0)" ;;
+  esac
+done
+for m in $only; do [[ " $reference " == *" $m "* ]] || die "unknown model $m: expected some of $reference"; done
+if [ -z "$ctrc" ]; then
+  bash tests/install.sh
+  say "building build/tsan"
+  { cmake -S . -B build/tsan -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g" -DCMAKE_C_FLAGS=-fsanitize=thread &&
+    cmake --build build/tsan -j2 --target ctrc layer_library; } > build/tsan.log 2>&1 || { tail -n 30 build/tsan.log >&2; die "building failed; the whole output is in build/tsan.log"; }
+  ctrc=$PWD/build/tsan/bin/ctrc
+fi
+runtime=$(dirname "$ctrc")/../lib/ctrc/libctrc_rt.a
+nm "$runtime" 2> /dev/null | grep __tsan_read > /dev/null || die "$runtime was not built with -fsanitize=thread"
+tool() { if command -v "$1-19" > /dev/null; then echo "$1-19"; else echo "/usr/lib/llvm-19/bin/$1"; fi; }
+work=build/tsan-run; rm -rf $work; mkdir -p $work
+buckets=1000
+# the compiler itself runs on one thread: what it would say of leaks or of signals is not asked for here
+export TSAN_OPTIONS="exitcode=0 halt_on_error=0 history_size=4 report_signal_unsafe=1 log_path=$PWD/$work/report"
+prepare_logs $((steps * batch)) $only
+
+# link MODEL: its program, instrumented
+link() {
+  local m=$1 object=$work/$1.o
+  if [ $plain = yes ]; then
+    compile "$object" "$m" --emit=obj
+  else
+    compile "$work/$m.ll" "$m" --emit=llvm
+    sed -i '/^attributes #/s/{ \(.*noinline\)/{ sanitize_thread \1/' "$work/$m.ll"
+    grep -q 'sanitize_thread' "$work/$m.ll" || die "$m: no function to instrument"
+    "$(tool opt)" -scalarize-load-store -passes='function(scalarize-masked-mem-intrin,scalarizer),tsan-module,function(tsan)' "$work/$m.ll" -o "$work/$m.bc"
+    "$(tool llc)" -O1 -mcpu=native -filetype=obj -relocation-model=pic "$work/$m.bc" -o "$object"
+    rm "$work/$m.ll" "$work/$m.bc"
+  fi
+  cc -fsanitize=thread "$object" "$runtime" -ldnnl -lxxhash -lz -lzstd -ljansson -lpthread -lm -o "$work/$m"
+}
+# run MODEL ARGUMENTS…: the program under ThreadSanitizer; it must do its work all the same
+run() {
+  local m=$1; shift
+  setarch "$(uname -m)" -R "$work/$m" "$@" > "$work/out" 2> "$work/err" || { cat "$work/err" >&2; cat "$work"/report* >&2 2> /dev/null || true; die "$m $* failed"; }
+}
+total=0
+for m in $only; do
+  link "$m"; rm -f "$work"/report*; rm -rf "$work/ckpt"
+  half=$((steps / 2 < 1 ? 1 : steps / 2))
+  run "$m" train --data "$(file_of "$m" train)" --eval-data "$(file_of "$m" eval)" --threads "$threads" --epochs 2 --steps "$steps" --cache memory --save "$work/ckpt" --save-every "$half" --json
+  run "$m" train --data "$(file_of "$m" train)" --threads "$threads" --epochs 2 --steps $((steps + half)) --save "$work/ckpt" --resume --log "$work/log.jsonl" --log-every 2 --json
+  run "$m" eval --data "$(file_of "$m" eval)" --threads "$threads" --load "$work/ckpt" --json
+  run "$m" predict --data "$(file_of "$m" eval)" --threads "$threads" --load "$work/ckpt" -o "$work/predictions"
+  n=$(cat "$work"/report* 2> /dev/null | grep -c '^WARNING: ThreadSanitizer' || true)
+  [ "$n" = 0 ] || cat "$work"/report*
+  echo "$m: $n reports of ThreadSanitizer ($((steps + half)) steps on $threads threads, evaluation, prediction; generated code $([ $plain = yes ] && echo "not " || true)instrumented)"
+  total=$((total + n))
+done
+rm -rf "$work"
+[ $total = 0 ]
