@@ -1,12 +1,14 @@
-/* What this machine can do, for a step's arithmetic and for its rows: multiply-adds in registers, the best fp32 and
- * bf16 products of oneDNN and of our own tiles, sequential reading and writing, random reads of 64 bytes.
+/* What this machine can do, for a step's arithmetic and for its rows: multiply-adds in registers, the best
+ * fp32 and bf16 products of oneDNN and of our own tiles, sequential reading and writing, random reads of 64
+ * bytes.
  *
  *     bench_machine [--quick] [--mb N] [--json FILE]
  *
- * Each is measured on one thread and on all CPUs at once (each thread its own operands; memory is read by all of
- * them, and written in shares). A figure is the best of some repetitions by the clock, all threads begun together:
- * a bound, so other work on the machine may only lower it. N: megabytes of the memory (default 1024), to be much
- * more than the last cache. Prints a table; JSON: {"NAME":{"unit":"GFLOP/s","one":…,"all":…},…}. */
+ * Each is measured on one thread and on all CPUs at once (each thread its own operands; memory is read by all
+ * of them, and written in shares). A figure is the best of some repetitions by the clock, all threads begun
+ * together: a bound, so other work on the machine may only lower it. N: megabytes of the memory (default
+ * 1024), to be much more than the last cache. Prints a table; JSON:
+ * {"NAME":{"unit":"GFLOP/s","one":…,"all":…},…}. */
 #include <dlfcn.h>
 #include <dnnl.h>
 #include <emmintrin.h>
@@ -70,9 +72,11 @@ static void *runner(void *arg) {
     long long from = (long long)(now() * 1e9);
     for (int i = 0; i < r->times; i++) u->done += r->work(u->thread, r->threads, r->arg);
     long long to = (long long)(now() * 1e9), seen = atomic_load(&r->first);
-    while (from < seen && !atomic_compare_exchange_weak(&r->first, &seen, from));
+    while (from < seen && !atomic_compare_exchange_weak(&r->first, &seen, from))
+        ;
     seen = atomic_load(&r->last);
-    while (to > seen && !atomic_compare_exchange_weak(&r->last, &seen, to));
+    while (to > seen && !atomic_compare_exchange_weak(&r->last, &seen, to))
+        ;
     return NULL;
 }
 
@@ -105,8 +109,9 @@ static double best_rate(Work work, void *arg, int threads) {
 
 /* Twelve chains of multiply-adds, as many sums as a tile of 16 registers has. */
 #define CHAINS(W)                                                                                            \
-    CHAIN(W, 0) CHAIN(W, 1) CHAIN(W, 2) CHAIN(W, 3) CHAIN(W, 4) CHAIN(W, 5) CHAIN(W, 6) CHAIN(W, 7)          \
-        CHAIN(W, 8) CHAIN(W, 9) CHAIN(W, 10) CHAIN(W, 11)
+    CHAIN(W, 0)                                                                                              \
+    CHAIN(W, 1) CHAIN(W, 2) CHAIN(W, 3) CHAIN(W, 4) CHAIN(W, 5) CHAIN(W, 6) CHAIN(W, 7) CHAIN(W, 8)          \
+        CHAIN(W, 9) CHAIN(W, 10) CHAIN(W, 11)
 #define CHAIN(W, R) "vfmadd231ps %%" W "mm12, %%" W "mm12, %%" W "mm" #R "\n"
 enum { CHAINS_N = 12, CHAIN_TIMES = 20000 };
 
@@ -117,11 +122,13 @@ static double multiply_adds(int thread, int threads, void *arg) {
                          : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
                            "xmm10", "xmm11", "xmm12");
     for (int i = 0; i < CHAIN_TIMES && wide; i++)
-        __asm__ volatile(CHAINS("z")::: "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",
-                         "xmm9", "xmm10", "xmm11");
+        __asm__ volatile(CHAINS("z")::
+                             : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
+                               "xmm10", "xmm11");
     for (int i = 0; i < CHAIN_TIMES && !wide; i++)
-        __asm__ volatile(CHAINS("y")::: "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",
-                         "xmm9", "xmm10", "xmm11");
+        __asm__ volatile(CHAINS("y")::
+                             : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
+                               "xmm10", "xmm11");
     __asm__ volatile("vzeroupper" ::: "memory");
     return 2.0 * (wide ? 16 : 8) * CHAINS_N * CHAIN_TIMES;
 }
@@ -129,8 +136,8 @@ static double multiply_adds(int thread, int threads, void *arg) {
 /* y[m,n] = x[m,k] w[k,n]: layers of the reference models, and squares that a library is at home with. */
 static const struct {
     int64_t m, k, n;
-} shapes[] = {{512, 396, 1024},  {512, 1024, 512}, {512, 128, 64},
-              {512, 200, 80},    {256, 256, 256},  {1024, 1024, 1024}};
+} shapes[] = {{512, 396, 1024}, {512, 1024, 512}, {512, 128, 64},
+              {512, 200, 80},   {256, 256, 256},  {1024, 1024, 1024}};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 typedef struct {
@@ -142,7 +149,7 @@ typedef struct {
         float *x, *w, *y, *packed;
         char *scratch;
         dnnl_memory_t memory[3];
-    } *of; /* [thread] */
+    } * of; /* [thread] */
 } Product;
 
 static double flops(int shape) {
@@ -293,7 +300,8 @@ static double random_read(int thread, int threads, void *arg) {
     for (uint64_t i = from; i < from + READS; i++) {
         if (ahead) __builtin_prefetch(words + LINE_WORDS * place(i + ahead));
         const __m128i *p = (const __m128i *)(words + LINE_WORDS * place(i));
-        sum += (uint64_t)_mm_cvtsi128_si64(_mm_xor_si128(_mm_xor_si128(p[0], p[1]), _mm_xor_si128(p[2], p[3])));
+        sum +=
+            (uint64_t)_mm_cvtsi128_si64(_mm_xor_si128(_mm_xor_si128(p[0], p[1]), _mm_xor_si128(p[2], p[3])));
     }
     sink = sum;
     return READS;
@@ -419,8 +427,8 @@ int main(int argc, char **argv) {
     cpus = (int)rt_cpus();
     if (!open_memory(mb << 20)) return perror("bench_machine: no memory"), 1;
     __builtin_cpu_init();
-    bool has_bf16 = __builtin_cpu_supports("avx512bf16"), wide = __builtin_cpu_supports("avx512f"), no = false,
-         yes = true;
+    bool has_bf16 = __builtin_cpu_supports("avx512bf16"), wide = __builtin_cpu_supports("avx512f"),
+         no = false, yes = true;
     if (!__builtin_cpu_supports("fma")) return fprintf(stderr, "bench_machine: this CPU has no fma\n"), 1;
     both(FMA, multiply_adds, &wide, 1e-9);
     products(has_bf16);

@@ -1,12 +1,13 @@
-/* What a model's program can't be asked for: evaluation and prediction of rows that are kept in memory, and the
- * description of the model by itself. Linked with the object of `ctrc MODEL.ctr --emit=obj` and the runtime:
+/* What a model's program can't be asked for: evaluation and prediction of rows that are kept in memory, and
+ * the description of the model by itself. Linked with the object of `ctrc MODEL.ctr --emit=obj` and the
+ * runtime:
  *
- *     from_memory eval|predict DIR THREADS EPOCHS FILE    rows a second, a line an epoch but for the first, which reads
- *                                                         the text: as training's epochs behind its first
- *     from_memory description | vocabulary                the model description, the first vocabulary, to stdout
+ *     from_memory eval|predict DIR THREADS EPOCHS FILE    rows a second, a line an epoch but for the first,
+ * which reads the text: as training's epochs behind its first from_memory description | vocabulary the model
+ * description, the first vocabulary, to stdout
  *
- * A step does all that the commands do with a batch of rows, metrics too, but for writing predictions as text. DIR is a
- * checkpoint. */
+ * A step does all that the commands do with a batch of rows, metrics too, but for writing predictions as
+ * text. DIR is a checkpoint. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,8 @@ static int run(RtExec *x, RtReader *r, RtMetrics *s, int function, char *err) {
         bool last = b->last_of_epoch;
         uint64_t epoch = b->epoch;
         rt_exec_batch(x, b);
-        if (!rt_exec_run(x, function, function == RT_EVAL ? p->eval : p->predict)) return fail("the loss is not finite");
+        if (!rt_exec_run(x, function, function == RT_EVAL ? p->eval : p->predict))
+            return fail("the loss is not finite");
         if (function == RT_EVAL) rt_collect(x, RT_EVAL, s);
         rows += b->rows;
         rt_reader_release(r, b);
@@ -75,11 +77,14 @@ int main(int argc, char **argv) {
     if (argc == 2 && !strcmp(argv[1], "description"))
         code = fwrite(p->description, 1, p->description_bytes, stdout) != p->description_bytes;
     else if (argc == 2 && !strcmp(argv[1], "vocabulary"))
-        code = m->n_vocabs && fwrite(((const RtBlob *)p->vocabs)[0].data, 1, ((const RtBlob *)p->vocabs)[0].bytes, stdout) != ((const RtBlob *)p->vocabs)[0].bytes;
+        code = m->n_vocabs &&
+               fwrite(((const RtBlob *)p->vocabs)[0].data, 1, ((const RtBlob *)p->vocabs)[0].bytes, stdout) !=
+                   ((const RtBlob *)p->vocabs)[0].bytes;
     else if (argc == 6 && (!strcmp(argv[1], "eval") || !strcmp(argv[1], "predict")) && atoi(argv[3]) > 0)
         code = measure(m, argv + 1);
     else
-        fprintf(stderr, "usage: from_memory eval|predict DIR THREADS EPOCHS FILE, or description, or vocabulary\n");
+        fprintf(stderr,
+                "usage: from_memory eval|predict DIR THREADS EPOCHS FILE, or description, or vocabulary\n");
     rt_model_free(m);
     return code;
 }

@@ -92,7 +92,9 @@ done
 race_told=""
 if does peers; then
   venv=${venv:-../venv} race_work=${CTRC_RACE_WORK:-$PWD/build/bench/race}
+  raced=$(for m in $only; do [[ " $reference " != *" $m "* ]] || echo "$m"; done | paste -sd ,)
   if [ ! -f "$peers/race.py" ]; then race_told="no $peers/race.py"
+  elif [ -z "$raced" ]; then race_told="none of the six reference models was asked for"
   elif [ ! -x "$venv/torch/bin/python" ] || [ ! -x "$venv/tf/bin/python" ]; then race_told="no virtual environments in $venv: \`race.py setup --venv DIR\` makes them, --venv DIR names them"
   else mkdir -p "$race_work"; race; fi
 fi

@@ -1,5 +1,5 @@
-/* timed FILE PROGRAM ARGUMENTS…: runs it and writes "WALL CPU PEAK" to FILE: seconds by the clock, seconds of user and
- * system time, and the most memory it had at once in KB. Its exit code is the program's. */
+/* timed FILE PROGRAM ARGUMENTS…: runs it and writes "WALL CPU PEAK" to FILE: seconds by the clock, seconds of
+ * user and system time, and the most memory it had at once in KB. Its exit code is the program's. */
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -22,7 +22,8 @@ int main(int argc, char **argv) {
     clock_gettime(CLOCK_MONOTONIC, &to);
     FILE *f = fopen(argv[1], "w");
     if (!f) return perror(argv[1]), 1;
-    fprintf(f, "%.6f %.6f %ld\n", (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec),
+    fprintf(f, "%.6f %.6f %ld\n",
+            (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec),
             seconds(use.ru_utime) + seconds(use.ru_stime), use.ru_maxrss);
     fclose(f);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

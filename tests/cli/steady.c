@@ -1,5 +1,5 @@
-/* Preloaded into a program: counts calls by which a thread gets or gives back memory, by the thread's name. At the end
- * a line "NAME CALLS" of each name goes to the file STEADY_COUNT; the first thread is "main". */
+/* Preloaded into a program: counts calls by which a thread gets or gives back memory, by the thread's name.
+ * At the end a line "NAME CALLS" of each name goes to the file STEADY_COUNT; the first thread is "main". */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
