@@ -5,34 +5,33 @@
 #   bash tests/tools/tsan.sh [options]
 #     --only wdl,din     of the six reference models (default: all)
 #     --steps N          of training (default 12)     --threads N   (default 2)
-#     --ctrc FILE        a compiler that was built with -fsanitize=thread (default: built into build/tsan)
+#     --ctrc FILE        the compiler (default: built into build/release)
+#     --runtime FILE     libctrc_rt.a, built with -fsanitize=thread (default: built into build/tsan)
 #     --plain            generated code as ctrc makes it: only the runtime is watched
 # Prints every report in full; exit code 1 if there is one. Not watched: oneDNN, OpenMP, libc. Runs some 50 times slower.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/bench/measure.sh.inc
-steps=12 threads=2 plain=no
+steps=12 threads=2 plain=no runtime=""
 while [ $# -gt 0 ]; do
   case $1 in
-    --steps) steps=$2; shift 2 ;; --threads) threads=$2; shift 2 ;; --plain) plain=yes; shift ;;
+    --steps) steps=$2; shift 2 ;; --runtime) runtime=$2; shift 2 ;; --threads) threads=$2; shift 2 ;; --plain) plain=yes; shift ;;
     --only | --ctrc | --logs) option "$@"; shift $taken ;;
     *) die "unknown option $1 (see the head of $0)" ;;
   esac
 done
 for m in $only; do [[ " $reference " == *" $m "* ]] || die "unknown model $m: expected some of $reference"; done
-if [ -z "$ctrc" ]; then
-  bash tests/install.sh
-  say "building build/tsan"
+if [ -z "$ctrc" ]; then bash tests/install.sh; bash tests/build.sh release; ctrc=$PWD/build/release/bin/ctrc; fi
+if [ -z "$runtime" ]; then
+  say "building the runtime in build/tsan"
   { cmake -S . -B build/tsan -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g" -DCMAKE_C_FLAGS=-fsanitize=thread &&
-    cmake --build build/tsan -j2 --target ctrc layer_library; } > build/tsan.log 2>&1 || { tail -n 30 build/tsan.log >&2; die "building failed; the whole output is in build/tsan.log"; }
-  ctrc=$PWD/build/tsan/bin/ctrc
+    cmake --build build/tsan -j2 --target ctrc_rt; } > build/tsan.log 2>&1 || { tail -n 30 build/tsan.log >&2; die "building failed; the whole output is in build/tsan.log"; }
+  runtime=build/tsan/lib/ctrc/libctrc_rt.a
 fi
-runtime=$(dirname "$ctrc")/../lib/ctrc/libctrc_rt.a
 nm "$runtime" 2> /dev/null | grep __tsan_read > /dev/null || die "$runtime was not built with -fsanitize=thread"
 tool() { if command -v "$1-19" > /dev/null; then echo "$1-19"; else echo "/usr/lib/llvm-19/bin/$1"; fi; }
 work=build/tsan-run; rm -rf $work; mkdir -p $work
 buckets=1000
-# the compiler itself runs on one thread: what it would say of leaks or of signals is not asked for here
 export TSAN_OPTIONS="exitcode=0 halt_on_error=0 history_size=4 report_signal_unsafe=1 log_path=$PWD/$work/report"
 prepare_logs $((steps * batch)) $only
 
@@ -46,7 +45,7 @@ link() {
     sed -i '/^attributes #/s/{ \(.*noinline\)/{ sanitize_thread \1/' "$work/$m.ll"
     grep -q 'sanitize_thread' "$work/$m.ll" || die "$m: no function to instrument"
     "$(tool opt)" -scalarize-load-store -passes='function(scalarize-masked-mem-intrin,scalarizer),tsan-module,function(tsan)' "$work/$m.ll" -o "$work/$m.bc"
-    "$(tool llc)" -O1 -mcpu=native -filetype=obj -relocation-model=pic "$work/$m.bc" -o "$object"
+    "$(tool llc)" -O0 -mcpu=native -filetype=obj -relocation-model=pic "$work/$m.bc" -o "$object"
     rm "$work/$m.ll" "$work/$m.bc"
   fi
   cc -fsanitize=thread "$object" "$runtime" -ldnnl -lxxhash -lz -lzstd -ljansson -lpthread -lm -o "$work/$m"
