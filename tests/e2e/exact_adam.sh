@@ -6,7 +6,7 @@
 replay=$BUILD/tests/replay
 [ -x "$replay" ] || fail "the build tree has no $replay"
 cd "$work" || exit 1
-case $ctrc in /*) ;; *) ctrc=$OLDPWD/$ctrc; replay=$OLDPWD/$replay ;; esac
+case $ctrc in /*) ;; *) ctrc=$OLDPWD/$ctrc; quick=$OLDPWD/$quick; replay=$OLDPWD/$replay ;; esac
 
 cat > exact.ctr << 'CTR'
 model exact
@@ -50,7 +50,7 @@ for rows in 300 1100000; do
   grep -q '^weight .* lazy' exact.ir && ! grep -q '^weight .* lazy' dense.ir || fail "$rows rows: the tables weren't made plain weights"
   "$ctrc" dense.ir --emit=ir -o whole.ir && ! grep -qE '= update_(rows|touched) ' whole.ir || fail "$rows rows: the dense program updates by row"
   for m in exact dense lazy; do
-    "$ctrc" $m.ir -o $m || fail "$m.ir with $rows rows does not compile"
+    "$quick" $m.ir -o $m || fail "$m.ir with $rows rows does not compile"
     ./$m train --data log --no-shuffle --steps 0 --save start.$m > /dev/null || fail "$m: nothing saved"
     ./$m train --data log --no-shuffle --log $m.jsonl --log-every 1 --save end > /dev/null || fail "$m: training failed"
     sed -n '/"epoch_end"/!s/.*"loss": *\([0-9.eE+-]*\).*/\1/p' $m.jsonl > $m.losses

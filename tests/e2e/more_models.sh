@@ -27,7 +27,7 @@ agrees() { # [asked=--enable=PASS] agrees MODEL.ctr OPTIONS…
   local file=$1 m=$(basename "$1" .ctr)${asked:-} args="${*:2} -D batch=32"
   local dir=$work/$m
   mkdir -p "$dir"
-  "$ctrc" $file $args ${asked:-} -o "$dir/m" || fail "$m.ctr does not compile"
+  "$quick" $file $args ${asked:-} -o "$dir/m" || fail "$m.ctr does not compile"
   "$ctrc" synth $file $args --rows 96 --seed 4 -o "$dir/log" > /dev/null || fail "no log for $m"
   "$dir/m" train --data "$dir/log" --no-shuffle --epochs 1 --log "$dir/jsonl" --log-every 1 > /dev/null || fail "$m: training failed"
   "$dir/m" train --data "$dir/log" --no-shuffle --steps 0 --save "$dir/start" > /dev/null || fail "$m: nothing saved"
@@ -38,7 +38,7 @@ agrees() { # [asked=--enable=PASS] agrees MODEL.ctr OPTIONS…
     END { printf "%s: %d steps, largest relative difference %.1e\n", name, n, worst; exit n != 3 || worst > 1e-4 }' ||
     { paste "$dir/ours" "$dir/theirs"; fail "$m: compiled and interpreted losses"; }
 }
-# LLVM takes most of the time, so two at once.
+# Two at once.
 n=0; running=0
 for f in models/papers/*.ctr models/din.ctr models/dien.ctr models/mmoe.ctr; do
   m=$(basename "$f" .ctr)
@@ -62,7 +62,7 @@ while [ $running -gt 0 ]; do wait -n || { cat "$work"/*.err; fail "see above"; }
 cp models/amazon.ctr "$work"
 sed 's/= gru(hist, /= sru(hist, /' models/dien.ctr > "$work/said.ctr"
 grep -q 'sru(hist' "$work/said.ctr" || fail "dien.ctr has no gru(hist, …)"
-"$ctrc" "$work/said.ctr" -D logs="$work" -D batch=32 -o "$work/said" || fail "DIEN with sru does not compile"
+"$quick" "$work/said.ctr" -D logs="$work" -D batch=32 -o "$work/said" || fail "DIEN with sru does not compile"
 "$work/said" train --data "$work/dien/log" --no-shuffle --epochs 1 --log "$work/said.jsonl" --log-every 1 > /dev/null || fail "DIEN with sru: training failed"
 sed -n '/"epoch_end"/!s/.*"loss": *\([0-9.eE+-]*\).*/\1/p' "$work/said.jsonl" | cmp - "$work/dien--enable=gru-to-sru/ours" || fail "gru-to-sru isn't what sru is"
 

@@ -12,6 +12,8 @@ BUILD=$(cd "${BUILD:-$root/build/release}" && pwd) || exit 1
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 python=${CTRC_PYTHON:-python3}
 bad=0
+quick=$BUILD/bin/ctrc_quick # as ctrc, but LLVM doesn't optimise
+[ -z "${CTRC_NIGHTLY:-}" ] || quick=$BUILD/bin/ctrc
 fail() { echo "FAILED: $*"; bad=1; }
 has_packages() { "$python" -c "import $1" 2> /dev/null; }
 runs_onnx=$(has_packages "numpy, onnx, onnxruntime" && echo yes)
@@ -42,7 +44,7 @@ awk 'BEGIN {
     printf "%d,%s,%s,%s,%s,%s\n", i % 3 == 0, a, x, i % 5 ? "u" i % 7 : "", i % 4 ? i % 6 : "", i % 3 ? "b" i % 4 "|b1" : ""
   }
 }' > lists.csv
-"$BUILD/bin/ctrc" "$here/lists.ctr" -o lists 2> err || { cat err; fail "lists: doesn't compile"; }
+"$quick" "$here/lists.ctr" -o lists 2> err || { cat err; fail "lists: doesn't compile"; }
 for share in "" "--keep-negatives 0.5"; do
   # shellcheck disable=SC2086
   ./lists train --data lists.csv $share --save ckpt > out 2>&1 || { cat out; fail "lists: doesn't train"; }
@@ -56,7 +58,7 @@ for model in ${*:-${light:-wdl deepfm dlrm mmoe din dien}}; do
   mapfile -t arguments < <(arguments_of "$model" "$work")
   read -ra defines < <("$BUILD/tests/oracle_check" "$record" --defines)
   cd "$work" || exit 1
-  "$BUILD/bin/ctrc" "${arguments[@]}" "${defines[@]}" -o "$model" || { fail "$model: doesn't compile"; continue; }
+  "$quick" "${arguments[@]}" "${defines[@]}" -o "$model" || { fail "$model: doesn't compile"; continue; }
   ./"$model" train --data "$log" --epochs 2 --save ckpt > /dev/null || { fail "$model: doesn't train"; continue; }
   compare_onnx "$log"
   ./"$model" export --load ckpt --format safetensors -o m.safetensors || fail "$model: no safetensors file"

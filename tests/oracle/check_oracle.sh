@@ -28,7 +28,8 @@ gradients_of_program() {
 }
 
 light=${CTRC_TEST_LIGHT:+deepfm din_clipped dien} # in the sanitizers' tree, whose programs take long
-[ -z "$light" ] || echo "CTRC_TEST_LIGHT: $light alone"
+compiler=$BUILD/bin/ctrc
+[ -z "$light" ] || { echo "CTRC_TEST_LIGHT: $light alone, not optimised by LLVM"; compiler=$BUILD/bin/ctrc_quick; }
 for model in ${*:-${light:-$all_models}}; do
   record=$here/$model.json
   log=$here/$(sed -n 's/.*"log": "\([^"]*\)".*/\1/p' "$record")
@@ -36,7 +37,7 @@ for model in ${*:-${light:-$all_models}}; do
   read -ra defines < <(check --defines)
   arguments+=("${defines[@]}")
   check --files "$here" || { fail "$model: other log"; continue; }
-  "$BUILD/bin/ctrc" "${arguments[@]}" -o "$work/$model" || { fail "$model: doesn't compile"; continue; }
+  "$compiler" "${arguments[@]}" -o "$work/$model" || { fail "$model: doesn't compile"; continue; }
   train --steps 0 --save "$work/start" > /dev/null ||
     { cat "$work/err"; fail "$model: no checkpoint of the initial weights"; continue; }
   check --weights "$work/start" || { fail "$model: other initial weights"; continue; }

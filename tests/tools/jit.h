@@ -7,6 +7,9 @@
 
 typedef struct Jit Jit;
 
+/* A level besides -O's: by quick_codegen.h. */
+enum { JIT_QUICK = -1 };
+
 /* A program after all passes. NULL with one line in err. */
 Jit *jit_new(IrProgram *p, const char *march, int level, char *err, size_t err_bytes);
 void jit_free(Jit *j);

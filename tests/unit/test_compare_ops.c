@@ -60,6 +60,7 @@ static void trace_floats(Trace *t, const float *v, size_t n) {
 static void trace_free(Trace *t) {
     free(t->v);
     free(t->part);
+    *t = (Trace){0};
 }
 
 /* ---- a case's batches ---- */
@@ -230,14 +231,14 @@ static const char *label_at(const Trace *t, size_t i, size_t *within) {
     return t->part[k].label;
 }
 
-static void same_bits(const Run *r, const Trace *a, const Trace *b, uint32_t threads) {
+static void same_bits(const Run *r, const char *what_a, const Trace *a, const char *what_b, const Trace *b) {
     size_t within;
     assert_int_equal(a->n, b->n);
     for (size_t i = 0; i < a->n; i++)
         if (memcmp(&a->v[i], &b->v[i], sizeof(double)) != 0) {
             const char *label = label_at(a, i, &within);
-            fail_msg("%s: %s [%zu]: 1 thread: %.9g, %u threads: %.9g", r->name, label, within, a->v[i],
-                     threads, b->v[i]);
+            fail_msg("%s: %s [%zu]: %s: %.9g, %s: %.9g", r->name, label, within, what_a, a->v[i], what_b,
+                     b->v[i]);
         }
 }
 
@@ -266,64 +267,79 @@ static void mark_met(const IrBody *b) {
     }
 }
 
-static void run_all(Run *r) {
+/* `quick`: what the same program left behind, made by the quick code generator; NULL: leaves it in *kept. */
+static void run_all(Run *r, const Trace *quick, Trace *kept) {
     Trace one = {0}, want = {0};
     uint64_t rng = 12345;
     for (int s = 0; s < STEPS; s++)
         r->batch[s] = random_batch_new(r->m, &rng, shapes[s].rows, shapes[s].lists);
     run_compiled(r, 1, &one);
+    if (quick) same_bits(r, "quick code", quick, "optimised code", &one);
     for (uint32_t threads = 2; threads <= 3; threads++) {
         Trace more = {0};
         run_compiled(r, threads, &more);
-        same_bits(r, &one, &more, threads);
+        same_bits(r, "1 thread", &one, threads == 2 ? "2 threads" : "3 threads", &more);
         trace_free(&more);
     }
     run_interpreter(r, &want);
     close_to(r, &one, &want);
     for (int s = 0; s < STEPS; s++) random_batch_free(r->batch[s]);
-    trace_free(&one);
+    trace_free(kept);
+    *kept = one;
     trace_free(&want);
 }
 
-/* How a case is compiled: with the exact passes, with none, and in three micro-batches a step (which fall on
- * no tile's border). CTRC_TEST_LIGHT (set in the sanitizers' tree, where a case takes long): the exact passes
- * only. */
+/* How a case is compiled: with the exact passes, with none, in three micro-batches a step (which fall on no
+ * tile's border), each by the quick code generator, as LLVM takes nearly all of the time; and with the exact
+ * passes as ctrc does it, which must give the same bits. */
 static const PassArg blocks[] = {{"micro-batch", "n=3"}};
-static const struct { int level, n_enable; } ways[] = {{2, 0}, {0, 0}, {2, 1}};
-/* Micro-batches cut the sums over rows, which are few and in most cases: a third of the cases, unless asked
- * for all. */
-static bool left_out(size_t way, int number) {
-    return ways[way].n_enable && number % 3 && !getenv("CTRC_TEST_CASE") && !getenv("CTRC_NIGHTLY");
-}
-static size_t n_ways(void) { return getenv("CTRC_TEST_LIGHT") ? 1 : sizeof ways / sizeof *ways; }
+typedef enum {
+    PASSES,
+    OPTIMISED,
+    NO_PASSES,
+    IN_BLOCKS,
+    WAYS
+} Way; /* OPTIMISED is held against what ran before it */
+static const struct {
+    int level, n_enable, codegen;
+    const char *name;
+} ways[WAYS] = {{2, 0, JIT_QUICK, "-O2"},
+                {2, 0, 2, "-O2, optimised"},
+                {0, 0, JIT_QUICK, "-O0"},
+                {2, 1, JIT_QUICK, "-O2 in blocks"}};
 
-static void run_case(IrProgram *p, size_t way, const char *name) {
+/* Micro-batches cut the sums over rows, which are few and in most cases; LLVM meets the same few shapes of
+ * loop in all: a third and a twelfth of the cases, unless asked for all. CTRC_TEST_LIGHT (set in the
+ * sanitizers' tree, whose sanitizers don't see into generated code): the exact passes only. */
+static bool left_out(Way way, int number) {
+    if (getenv("CTRC_TEST_CASE") || getenv("CTRC_NIGHTLY")) return false;
+    if (getenv("CTRC_TEST_LIGHT")) return way != PASSES;
+    return (way == IN_BLOCKS && number % 3) || (way == OPTIMISED && number % 12);
+}
+
+/* Leaves what it ran to in *kept, against which OPTIMISED is held. */
+static void run_case(IrProgram *p, Way way, const char *name, Trace *kept) {
     Run r = {.p = p};
     char err[512];
-    int level = ways[way].level;
-    PassOptions o = {.level = level, .out = stdout, .enable = blocks, .n_enable = ways[way].n_enable};
-    snprintf(r.name, sizeof r.name, "%s -O%d%s", name, level, o.n_enable ? " in blocks" : "");
+    PassOptions o = {
+        .level = ways[way].level, .out = stdout, .enable = blocks, .n_enable = ways[way].n_enable};
+    snprintf(r.name, sizeof r.name, "%s %s", name, ways[way].name);
     if (getenv("CTRC_TEST_VERBOSE")) fprintf(stderr, "%s\n", r.name);
     if (o.n_enable) p->diag->out = nowhere; /* that micro-batches change batch normalisation is known here */
     if (!backend_target(p->diag, "native", &o.target) || !pass_run_all(p, &o) || !ir_verify(p))
         fail_msg("%s: the passes failed", r.name);
     if (getenv("CTRC_TEST_PRINT")) ir_print(p, stderr);
     for (int i = 0; i < p->n_funcs; i++) mark_met(&p->funcs[i]->body);
-    Jit *j = jit_new(p, "native", level, err, sizeof err);
+    Jit *j = jit_new(p, "native", ways[way].codegen, err, sizeof err);
     if (!j) fail_msg("%s: %s", r.name, err);
     RtModel *m = jit_model(j, err, sizeof err);
     if (!m) fail_msg("%s: %s", r.name, err);
     r.m = m;
     r.program = jit_program(j);
-    run_all(&r);
+    run_all(&r, way == OPTIMISED ? kept : NULL, kept);
     rt_model_free(m);
     jit_free(j);
     cases_run++;
-}
-
-static Diag *diag_of_case(Arena **a) {
-    *a = arena_new();
-    return diag_new(*a, stderr);
 }
 
 static bool has_values(const IrProgram *p) {
@@ -333,39 +349,43 @@ static bool has_values(const IrProgram *p) {
     return false;
 }
 
-/* CTRC_TEST_CASE=relu_1: only the values whose names begin so. */
-static void test_ops(void **state) {
-    (void)state;
-    const char *only = getenv("CTRC_TEST_CASE"), *what;
+/* A program, built anew for each way, as passes rewrite it; NULL after the last. */
+typedef IrProgram *MakeCase(Arena *a, Diag *d, int number, const char *only, const char **what);
+
+static void run_cases(MakeCase *make, const char *only) {
+    Trace kept = {0};
     bool more = true;
-    for (int group = 0; more; group++)
-        for (size_t l = 0; l < n_ways() && more && !left_out(l, group);
-             l++) { /* built anew for each, as passes rewrite it */
-            Arena *a;
-            Diag *d = diag_of_case(&a);
-            IrProgram *p = op_case_group(a, d, group, only, &what);
-            if (d->errors) fail_msg("%s: the case is wrong", what);
-            if (p && has_values(p)) run_case(p, l, what);
+    for (int number = 0; more; number++)
+        for (Way way = 0; way < WAYS && more; way++) {
+            if (left_out(way, number)) continue;
+            const char *what;
+            Arena *a = arena_new();
+            Diag *d = diag_new(a, stderr);
+            IrProgram *p = make(a, d, number, only, &what);
+            if (d->errors) fail_msg("case %d is wrong", number);
+            if (p && has_values(p)) run_case(p, way, what, &kept);
             more = p;
             arena_free(a);
         }
+    trace_free(&kept);
+}
+
+static IrProgram *optimizer_case(Arena *a, Diag *d, int number, const char *only, const char **what) {
+    IrProgram *p = op_case_optimizer(a, d, number, what);
+    if (p && only && strncmp(*what, only, strlen(only)) != 0) ir_func(p, "model")->body.n = 0; /* no values */
+    return p;
+}
+
+/* CTRC_TEST_CASE=relu_1: only the values whose names begin so. */
+static void test_ops(void **state) {
+    (void)state;
+    run_cases(op_case_group, getenv("CTRC_TEST_CASE"));
 }
 
 /* CTRC_TEST_OPTIMIZER=adam: only those whose names begin so. */
 static void test_optimizers(void **state) {
     (void)state;
-    const char *only = getenv("CTRC_TEST_OPTIMIZER"), *what;
-    bool more = true;
-    for (int variant = 0; more; variant++)
-        for (size_t l = 0; l < n_ways() && more && !left_out(l, variant); l++) {
-            Arena *a;
-            Diag *d = diag_of_case(&a);
-            IrProgram *p = op_case_optimizer(a, d, variant, &what);
-            if (d->errors) fail_msg("optimizer case %d is wrong", variant);
-            if (p && (!only || strncmp(what, only, strlen(only)) == 0)) run_case(p, l, what);
-            more = p;
-            arena_free(a);
-        }
+    run_cases(optimizer_case, getenv("CTRC_TEST_OPTIMIZER"));
 }
 
 /* Ops that no generated code computes: the reader's (its own tests cover them), and two that differentiate

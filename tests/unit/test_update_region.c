@@ -232,14 +232,14 @@ typedef struct {
     IrProgram *p;
 } Compiled;
 
-static Compiled compile(Fx *fx, const char *text, const char *updates) {
+static Compiled compile(Fx *fx, const char *text, const char *updates, int codegen) {
     char err[512];
     PassArg fuse = {"fuse", updates};
     PassOptions o = {.level = 2, .out = stdout, .enable = &fuse, .n_enable = 1, .verify_each = true};
     Compiled c = {.p = fx_program(fx, text)};
     if (!backend_target(c.p->diag, "native", &o.target) || !pass_run_all(c.p, &o))
         fail_msg("%s", fx_messages(fx));
-    c.jit = jit_new(c.p, "native", 2, err, sizeof err);
+    c.jit = jit_new(c.p, "native", codegen, err, sizeof err);
     if (!c.jit || !(c.m = jit_model(c.jit, err, sizeof err))) fail_msg("%s", err);
     return c;
 }
@@ -292,11 +292,13 @@ static void test_bits(void **state) {
     enum { ROOM = 100000 };
     float *apart = calloc(ROOM, sizeof *apart), *joined = calloc(ROOM, sizeof *joined);
     assert_true(apart && joined);
-    size_t step = getenv("CTRC_TEST_LIGHT") ? 3 : 1; /* in the sanitizers' tree, where each takes long */
-    for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i += step) {
+    for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++) {
         Fx fx = fx_new(), fx2 = fx_new();
         const char *text = arena_printf(fx.arena, model, optimizers[i]);
-        Compiled a = compile(&fx, text, "updates=none"), b = compile(&fx2, text, "updates=all");
+        /* LLVM's optimisation takes most of the time: of the first one alone, unless asked for all */
+        int codegen = getenv("CTRC_NIGHTLY") || (i == 0 && !getenv("CTRC_TEST_LIGHT")) ? 2 : JIT_QUICK;
+        Compiled a = compile(&fx, text, "updates=none", codegen),
+                 b = compile(&fx2, text, "updates=all", codegen);
         assert_int_equal(regions_of(a.p), 0);
         assert_int_equal(regions_of(b.p), WEIGHTS);
         size_t n = trained(&a, 1, apart, ROOM);
@@ -349,7 +351,8 @@ static void test_check(void **state) {
         Fx fx = fx_new();
         char err[512];
         uint64_t rng = 7;
-        Compiled c = compile(&fx, arena_printf(fx.arena, overflowing, optimizers[i]), "updates=all");
+        Compiled c =
+            compile(&fx, arena_printf(fx.arena, overflowing, optimizers[i]), "updates=all", JIT_QUICK);
         assert_int_equal(regions_of(c.p), 1);
         RtTables *tables = rt_tables_new(c.m, 3, err, sizeof err);
         RtExec *x = rt_exec_new(c.m, tables, 1, err, sizeof err);
