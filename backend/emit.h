@@ -259,6 +259,7 @@ typedef struct {
     Val to;
     int64_t n; /* columns */
     Val terms;
+    bool bf16; /* pairs of terms, each in the place of one */
 } EmitPack;
 void emit_pack(Emit *e, const EmitPack *p);
 int64_t emit_pack_tiles(const PassTarget *t, const IrNode *n);
@@ -280,6 +281,7 @@ typedef struct {
     Val b; /* element (l, j) at b[l * b_row + j * b_col] */
     int64_t b_row, b_col;
     bool packed; /* b is in panels already */
+    bool bf16;   /* a and b are rounded to bfloat16; the panels hold pairs */
     Val c;       /* element (i, j) at c[i * c_row + j] */
     int64_t c_row;
     int packs_a; /* 0; else A comes in packed strips of that many rows, as tiles use them */
@@ -290,11 +292,13 @@ typedef struct {
 /* Rows lo..hi-1 of C = A B, by register tiles on packed panels. */
 void emit_gemm(Emit *e, const EmitGemm *g, Val lo, Val hi);
 int64_t emit_gemm_scratch(const PassTarget *t, int64_t n, int64_t k);
+int64_t emit_gemm_bf16_scratch(const PassTarget *t, int64_t n, int64_t k, bool packed);
 /* C[k,n] = sum over rows m of x[m,k] g[m,n], tiles of C lo..hi-1 */
 typedef struct {
     int64_t k, n, x_row, g_row; /* x_row, g_row: floats from row to row of x and g */
     Val x, g, c, rows;
-    Val more; /* i1: the sum is added to what C holds; NULL: never */
+    bool bf16; /* x and g are rounded to bfloat16 */
+    Val more;  /* i1: the sum is added to what C holds; NULL: never */
     const EmitEpilogue *epilogue;
     /* Where there is no c: sums stand in scratch, in a matrix of the thread's own, and finish gets elements
      * lo..hi-1 of it, counted along its rows, once all terms are in. */
@@ -306,6 +310,19 @@ int64_t emit_grad_w_scratch(const PassTarget *t, int64_t k, int64_t n);
 int64_t emit_grad_sums_scratch(int64_t k, int64_t n); /* as well, if there is no c */
 void emit_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi);
 
+/* ---- emit_bf16.c: pairs of bfloat16 in the place of one float ---- */
+int64_t emit_terms(int64_t terms, bool bf16); /* slots that hold so many terms */
+Val emit_slots(Emit *e, Val terms, bool bf16);
+Val emit_bf16_pairs(Emit *e, Val first, Val second); /* of the same lane of both */
+Val emit_bf16_load(Emit *e, Val p, int w);           /* w pairs of the 2w floats at p */
+Val emit_bf16_dot(Emit *e, Val a, Val b, Val sum);   /* sum + both products of each pair */
+/* Of a pair whose first term is number `first`: the second's, and if there is none, the first's again. */
+Val emit_bf16_second(Emit *e, Val first, Val terms, Val *exists);
+Val emit_bf16_zero_unless(Emit *e, Val exists, Val v);
+/* So many rows of A, from `a` on, as pairs: row by row, or side by side if that is how A stands. */
+enum { EMIT_BF16_ROWS = 192 }; /* at most */
+void emit_bf16_left(Emit *e, const EmitGemm *g, Val a, Val rows, Val to);
+
 /* ---- emit_product.c, emit_narrow.c ---- */
 /* A product x @ y, or x^T g, in numbers: `many` products a unit of [m,k] by [k,n]. */
 typedef struct {
@@ -315,6 +332,7 @@ typedef struct {
     bool ta, tb;
     bool merged; /* y is shared and x not swapped: all rows of all units are one product */
     bool packed; /* y is packed for tiles */
+    bool bf16;   /* of operands rounded to bfloat16 */
     bool grad;   /* x^T g */
 } EmitProduct;
 EmitProduct emit_product(const IrNode *fused, const IrNode *product);
@@ -375,9 +393,10 @@ int64_t emit_attend_scratch(const IrNode *n);
 void emit_seg_len_kernel(Emit *e, const IrNode *n);
 
 /* ---- emit.c, target.c ---- */
+enum { LEVEL_BF16 = 5 };
 typedef struct {
     char *triple, *cpu, *features;
-    int level; /* 3 or 4: x86-64-v3, -v4 */
+    int level; /* 3 or 4: x86-64-v3, -v4; LEVEL_BF16: -v4 and avx512_bf16 */
     PassTarget pass;
 } EmitTarget;
 bool emit_target(Diag *d, Arena *a, const char *march, EmitTarget *out);

@@ -77,7 +77,7 @@ static Val packed(Emit *e, const IrNode *n, int i, bool forward, int64_t place) 
     if (n->in[i]->op == OP_PACK) return w;
     int64_t width = ir_type_width(t);
     emit_pack(e, &(EmitPack){w, forward ? width : 1, forward ? 1 : width, to, t.dim[forward],
-                             emit_i64(e, t.dim[!forward])});
+                             emit_i64(e, t.dim[!forward]), false});
     return to;
 }
 

@@ -22,6 +22,7 @@ static bool coarse(IrType t) { return t.live == LIVE_ALWAYS || t.live == LIVE_ST
 EmitProduct emit_product(const IrNode *fused, const IrNode *n) {
     EmitProduct p = {.node = n, .x = operand(fused, n, 0)->type, .y = operand(fused, n, 1)->type, .many = 1};
     p.grad = n->op == OP_MATMULGRADW;
+    p.bf16 = ir_takes_bf16(n);
     if (p.grad) {
         p.k = ir_type_width(p.x), p.n = ir_type_width(p.y);
         p.m = ir_type_size(p.x) / p.k;
@@ -47,7 +48,7 @@ static bool same_units(IrType a, IrType b) {
 EmitChoice emit_choice(const PassTarget *t, const IrNode *n) {
     EmitProduct p = emit_product(n, ir_product_of(n));
     (void)t;
-    if (p.packed) return PRODUCT_TILE;
+    if (p.packed || p.bf16) return PRODUCT_TILE;
     if (p.grad && !same_units(p.x, p.y)) return PRODUCT_PLAIN;
     if (p.n <= NARROW && (p.grad || p.merged)) return PRODUCT_NARROW;
     if (n->plan.kernel == KERNEL_LIBRARY && (p.grad || (p.merged && !coarse(p.x)))) return PRODUCT_LIBRARY;
@@ -61,6 +62,11 @@ const char *emit_choice_why(const PassTarget *t, const IrNode *n) {
         [PRODUCT_NARROW] = "at most four columns: dot products along the inner size",
         [PRODUCT_PLAIN] = "the operands don't live equally often",
     };
+    if (ir_takes_bf16(ir_product_of(n)))
+        return t->bf16
+                   ? "operands rounded to bfloat16 by mixed-precision, two terms an instruction, sums in fp32"
+                   : "operands rounded to bfloat16 in pairs, but the target has no avx512_bf16: its "
+                     "vdpbf16ps is computed in fp32";
     return why[emit_choice(t, n)];
 }
 
@@ -82,6 +88,7 @@ int64_t emit_product_scratch(const PassTarget *t, const IrNode *n) {
     EmitProduct p = emit_product(n, ir_product_of(n));
     switch (emit_choice(t, n)) {
     case PRODUCT_TILE:
+        if (!p.grad && p.bf16) return emit_gemm_bf16_scratch(t, p.n, p.k, p.packed);
         if (!p.grad) return p.packed ? 0 : emit_gemm_scratch(t, p.n, p.k);
         return emit_grad_w_scratch(t, p.k, p.n) + (ir_writer(n) ? emit_grad_sums_scratch(p.k, p.n) : 0);
     case PRODUCT_NARROW: return p.grad ? 0 : emit_narrow_scratch(p.n, p.k);
@@ -322,6 +329,7 @@ static void matmul(Emit *e, Job *j) {
     const EmitProduct *p = &j->p;
     int64_t ldx = ir_type_width(p->x), ldy = ir_type_width(p->y);
     EmitGemm g = {.n = p->n, .k = p->k, .packed = p->packed, .c_row = p->n, .c = emit_base(e, j->place)};
+    g.bf16 = p->bf16;
     g.a = emit_base(e, p->node->in[0]), g.b = emit_base(e, p->node->in[1]);
     if (p->merged && p->m == 1) { /* rows are units */
         ldx = emit_unit(e, p->node->in[0]);
@@ -433,7 +441,7 @@ static void grad_w(Emit *e, const IrNode *place, const EmitProduct *p, EmitGradW
     IrType fine = p->x.live > p->y.live ? p->x : p->y;
     EmitChoice choice = emit_choice(&e->target, place);
     bool plain = choice == PRODUCT_PLAIN; /* plain counts from row 0 */
-    g.k = p->k, g.n = p->n, g.more = emit_more(e);
+    g.k = p->k, g.n = p->n, g.bf16 = p->bf16, g.more = emit_more(e);
     g.rows = emit_scale(e, emit_unit_count(e, fine), p->m);
     g.x_row = p->m == 1 ? emit_unit(e, p->node->in[0]) : p->k;
     g.g_row = p->m == 1 ? emit_unit(e, p->node->in[1]) : p->n;

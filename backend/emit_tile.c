@@ -47,6 +47,16 @@ int64_t emit_gemm_scratch(const PassTarget *t, int64_t n, int64_t k) {
     return 4 * emit_packed_floats(t->vector_floats, k, n);
 }
 
+/* Rows whose pairs stand in scratch at a time; k: pairs. */
+static int64_t rows_of_pairs(const PassTarget *t, int64_t k) {
+    return at_most(rows_of_block(t, k), EMIT_BF16_ROWS);
+}
+
+int64_t emit_gemm_bf16_scratch(const PassTarget *t, int64_t n, int64_t k, bool packed) {
+    int64_t slots = emit_terms(k, true);
+    return (packed ? 0 : emit_gemm_scratch(t, n, slots)) + 4 * EMIT_BF16_ROWS * slots;
+}
+
 /* ---- the tile ---- */
 
 enum { FIRST = 1, LAST = 2 }; /* flags of a block of terms */
@@ -120,7 +130,7 @@ static void prefetch_rows(Emit *e, Tile *t) {
     }
 }
 
-/* One term: a column of A times a row of the panel. */
+/* One term, or a pair of them: a column of A times a row of the panel. */
 static void term(Emit *e, Tile *t, Val *a, Val b, Val l) {
     int W = t->W, vectors = t->width / W;
     Val panel = emit_at(e, b, emit_scale(e, l, t->width)), rhs[MAX_NV], at = emit_scale(e, l, t->g->a_col);
@@ -130,8 +140,11 @@ static void term(Emit *e, Tile *t, Val *a, Val b, Val l) {
     }
     for (int r = 0; r < t->MR; r++) {
         Val lhs = emit_splat(e, emit_load_vec(e, emit_at(e, a[r], at), 1), W);
-        for (int v = 0; v < vectors; v++)
-            emit_set(e, t->sum[r][v], emit_fma(e, lhs, rhs[v], emit_get(e, t->sum[r][v])));
+        for (int v = 0; v < vectors; v++) {
+            Val sum = emit_get(e, t->sum[r][v]);
+            emit_set(e, t->sum[r][v],
+                     t->g->bf16 ? emit_bf16_dot(e, lhs, rhs[v], sum) : emit_fma(e, lhs, rhs[v], sum));
+        }
     }
 }
 
@@ -188,7 +201,8 @@ static Val make_panel(Emit *e, const EmitGemm *g, int MR, int vectors, int cols)
     LLVMTypeRef args[PANEL_ARGS];
     for (int i = 0; i < PANEL_ARGS; i++) args[i] = i < PANEL_PTRS ? e->ptr : e->i64;
     const char *key = g->epilogue ? g->epilogue->key : "";
-    const char *name = arena_printf(e->arena, "tile_%dx%d_%lld%s", MR, cols, (long long)g->a_col, key);
+    const char *name = arena_printf(e->arena, "tile%s_%dx%d_%lld%s", g->bf16 ? "_bf16" : "", MR, cols,
+                                    (long long)g->a_col, key);
     EmitFn outer;
     Val f, p[PANEL_ARGS];
     if (!emit_shared_open(e, name, args, PANEL_ARGS, &f, &outer)) return f;
@@ -218,9 +232,9 @@ static Val make_panel(Emit *e, const EmitGemm *g, int MR, int vectors, int cols)
 
 /* Rows of A, in place or in packed strips, that meet all panels. */
 typedef struct {
-    const EmitGemm *g;
-    Val a, a_tile, c; /* of the first row */
-    Val b, b_terms;   /* the packed panels; the terms that each holds, of which these are from `from` on */
+    const EmitGemm *g; /* with bf16: terms, here and below, are pairs */
+    Val a, a_tile, c;  /* of the first row */
+    Val b, b_terms;    /* the packed panels; the terms that each holds, of which these are from `from` on */
     Val from, terms, rows, row0, flags;
     Val col0; /* of the result that the first panel begins with; NULL: 0 */
 } Block;
@@ -291,16 +305,32 @@ static void all_terms(Emit *e, Val col, int vectors, int cols, void *user) {
     emit_end(e, &l);
 }
 
+/* The product of pairs that stands for g, A's being in scratch as emit_bf16_left leaves them. */
+static EmitGemm of_pairs(const EmitGemm *g) {
+    EmitGemm pairs = *g;
+    pairs.k = emit_terms(g->k, true);
+    pairs.a_row = g->a_col == 1 ? pairs.k : 1;
+    pairs.a_col = g->a_col == 1 ? 1 : EMIT_BF16_ROWS;
+    return pairs;
+}
+
 void emit_gemm(Emit *e, const EmitGemm *g, Val lo, Val hi) {
-    Block k = {.g = g, .b = g->b, .b_terms = emit_i64(e, g->k)};
+    EmitGemm made = g->bf16 ? of_pairs(g) : *g;
+    Block k = {.g = &made, .b = g->b, .b_terms = emit_i64(e, made.k)};
     if (!g->packed) {
         k.b = e->scratch;
-        emit_pack(e, &(EmitPack){g->b, g->b_row, g->b_col, k.b, g->n, k.b_terms});
+        emit_pack(e, &(EmitPack){g->b, g->b_row, g->b_col, k.b, g->n, emit_i64(e, g->k), g->bf16});
     }
-    int64_t mc = rows_of_block(&e->target, g->k);
+    int64_t mc = g->bf16 ? rows_of_pairs(&e->target, made.k) : rows_of_block(&e->target, g->k);
     EmitLoop rows = emit_for(e, lo, hi, mc);
     k.rows = emit_min_i64(e, emit_sub(e, hi, rows.i), emit_i64(e, mc));
     k.a = emit_at(e, g->a, emit_scale(e, rows.i, g->a_row));
+    if (g->bf16) {
+        int64_t before = g->packed ? 0 : emit_packed_floats(e->W, made.k, g->n);
+        Val pairs = emit_at_const(e, e->scratch, before);
+        emit_bf16_left(e, g, k.a, k.rows, pairs);
+        k.a = pairs;
+    }
     k.c = emit_at(e, g->c, emit_scale(e, rows.i, g->c_row));
     k.row0 = g->row_base ? emit_add(e, g->row_base, rows.i) : rows.i;
     emit_each_panel(e, g->n, all_terms, &k);
@@ -368,10 +398,67 @@ static void copy_piece(Emit *e, int first, int w, void *user) {
     emit_store(e, emit_load_vec(e, emit_at_const(e, c->from, first), w), emit_at_const(e, c->to, first));
 }
 
+/* The same of bfloat16: two rows of x become one of pairs. Two strips of eight at a time are a vector. */
+typedef struct {
+    Val first, second, exists, to;
+    int MR;
+    int64_t strip; /* floats from strip to strip */
+} PairCopy;
+
+static void pair_piece(Emit *e, int first, int w, void *user) {
+    PairCopy *c = user;
+    Val y = emit_load_vec(e, emit_at_const(e, c->second, first), w);
+    Val v = emit_bf16_pairs(e, emit_load_vec(e, emit_at_const(e, c->first, first), w),
+                            emit_bf16_zero_unless(e, c->exists, y));
+    for (int done = 0, n; done < w; done += n) {
+        int strip = (first + done) / c->MR, lane = (first + done) % c->MR;
+        n = (int)at_most(w - done, c->MR - lane);
+        emit_store(e, emit_take(e, v, done, n), emit_at_const(e, c->to, strip * c->strip + lane));
+    }
+}
+
+/* n columns from strip `strip` on */
+static void pair_columns(Emit *e, const PairCopy *c, int MR, Val strip, Val s0, int n) {
+    PairCopy here = *c;
+    Val col = emit_scale(e, strip, MR);
+    here.first = emit_at(e, c->first, col), here.second = emit_at(e, c->second, col);
+    here.to = emit_at(e, c->to, emit_scale(e, emit_sub(e, strip, s0), c->strip));
+    emit_pieces(e, n, pair_piece, &here);
+}
+
+static void pack_pair_strips(Emit *e, const EmitGradW *g, const GradShape *s, Val from, Val to, Val terms,
+                             Val s0, Val s1) {
+    int left = (int)(g->k % s->MR);
+    Val whole = emit_i64(e, g->k / s->MR), end = emit_min_i64(e, s1, whole);
+    EmitLoop l = emit_for(e, emit_i64(e, 0), emit_slots(e, terms, true), 1);
+    PairCopy c = {.MR = s->MR, .strip = strip_floats(&e->target, s)};
+    Val at = emit_scale(e, l.i, 2), next = emit_bf16_second(e, at, terms, &c.exists);
+    c.first = emit_at(e, from, emit_scale(e, at, g->x_row));
+    c.second = emit_at(e, from, emit_scale(e, next, g->x_row));
+    c.to = emit_at(e, to, emit_scale(e, l.i, s->MR));
+    Val two = emit_add(e, s0, LLVMBuildAnd(e->b, emit_sub(e, end, s0), emit_i64(e, -2), ""));
+    EmitLoop t = emit_for(e, s0, two, 2);
+    pair_columns(e, &c, s->MR, t.i, s0, 2 * s->MR);
+    emit_end(e, &t);
+    EmitIf one = emit_if(e, emit_icmp(e, LLVMIntSLT, two, end));
+    pair_columns(e, &c, s->MR, two, s0, s->MR);
+    emit_fi(e, &one);
+    if (left) {
+        EmitIf last = emit_if(e, emit_icmp(e, LLVMIntSGT, s1, whole));
+        pair_columns(e, &c, s->MR, whole, s0, left);
+        emit_fi(e, &last);
+    }
+    emit_end(e, &l);
+}
+
 /* Strips s0..s1-1 of x, each as [terms][MR], one after another at `to`. A row of x is read along all of them,
  * so each cache line once. */
 static void pack_strips(Emit *e, const EmitGradW *g, const GradShape *s, Val from, Val to, Val terms, Val s0,
                         Val s1) {
+    if (g->bf16) {
+        pack_pair_strips(e, g, s, from, to, terms, s0, s1);
+        return;
+    }
     int left = (int)(g->k % s->MR);
     int64_t whole = g->k / s->MR, size = strip_floats(&e->target, s);
     EmitLoop l = emit_for(e, emit_i64(e, 0), terms, 1);
@@ -401,8 +488,8 @@ typedef struct {
     GradShape s;
     EmitGemm m;
     Block k;
-    Val c;             /* the result, or what stands for it in scratch */
-    Val first, lo, hi; /* the block's first term; tiles */
+    Val c;                    /* the result, or what stands for it in scratch */
+    Val first, terms, lo, hi; /* the block's first term, as rows of x, and how many; tiles */
 } Grad;
 
 static void grad_panel(Emit *e, Val col, int vectors, int cols, void *user) {
@@ -433,13 +520,13 @@ static void grad_group(Emit *e, const Grad *d, Val group, int64_t n) {
     Block k = d->k;
     Val zero = emit_i64(e, 0), before = emit_scale(e, group, s->strips), all = emit_i64(e, s->strips);
     Val col = emit_scale(e, group, s->columns), row = emit_scale(e, d->first, g->g_row);
-    emit_pack(e, &(EmitPack){emit_at(e, emit_at(e, g->g, row), col), g->g_row, 1, k.b, n, k.terms});
+    emit_pack(e, &(EmitPack){emit_at(e, emit_at(e, g->g, row), col), g->g_row, 1, k.b, n, d->terms, g->bf16});
     Val s0 = emit_sub(e, d->lo, before), s1 = emit_min_i64(e, emit_sub(e, d->hi, before), all);
     s0 = emit_select(e, emit_icmp(e, LLVMIntSGT, s0, zero), s0, zero);
     EmitLoop few = emit_for(e, s0, s1, STRIPS);
     Val some = emit_min_i64(e, emit_add(e, few.i, emit_i64(e, STRIPS)), s1);
     Val x = emit_at(e, g->x, emit_scale(e, d->first, g->x_row));
-    pack_strips(e, g, s, x, k.a, k.terms, few.i, some);
+    pack_strips(e, g, s, x, k.a, d->terms, few.i, some);
     k.row0 = emit_scale(e, few.i, s->MR);
     k.rows = emit_min_i64(e, emit_sub(e, emit_i64(e, g->k), k.row0),
                           emit_scale(e, emit_sub(e, some, few.i), s->MR));
@@ -456,18 +543,22 @@ void emit_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi) {
     if (!d.c) d.c = emit_at_const(e, e->scratch, emit_grad_w_scratch(&e->target, g->k, g->n) / 4);
     d.m = (EmitGemm){
         .n = g->n, .a_row = 1, .a_col = s->MR, .packs_a = s->MR, .c_row = g->n, .epilogue = g->epilogue};
+    d.m.bf16 = g->bf16;
     Val zero = emit_i64(e, 0), one = emit_i64(e, 1), strips = emit_i64(e, s->strips);
-    int64_t kc = most_terms(&e->target), whole = g->n / s->columns, rest = g->n % s->columns;
+    int64_t kc = most_terms(&e->target) * (g->bf16 ? 2 : 1), whole = g->n / s->columns,
+            rest = g->n % s->columns;
     Val some = emit_icmp(e, LLVMIntSGT, g->rows, zero); /* without rows: zeros */
     EmitLoop l = emit_for(e, zero, emit_select(e, some, g->rows, one), kc);
     Val end = emit_min_i64(e, emit_add(e, l.i, emit_i64(e, kc)), g->rows);
     d.first = l.i;
+    Val x_strips = emit_at_const(e, e->scratch, panel_floats(&e->target, s));
+    d.terms = emit_sub(e, end, l.i);
     d.k = (Block){.g = &d.m,
-                  .a = emit_at_const(e, e->scratch, panel_floats(&e->target, s)),
+                  .a = x_strips,
                   .a_tile = emit_i64(e, strip_floats(&e->target, s)),
                   .b = e->scratch,
                   .from = zero,
-                  .terms = emit_sub(e, end, l.i),
+                  .terms = emit_slots(e, d.terms, g->bf16),
                   .flags = block_flags(e, l.i, end, g->rows, false)};
     d.k.b_terms = d.k.terms;
     if (g->more)

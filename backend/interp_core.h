@@ -74,6 +74,8 @@ typedef struct {
 } InterpAxis;
 InterpAxis interp_axis(IrType t, int64_t axis);
 
+double interp_round_bf16(double x); /* as op bf16 */
+
 /* The unique rows of a table in this step. NULL after an error. */
 const InterpUnique *interp_unique(Interp *it, const IrNode *n, int weight);
 double interp_rate(const IrSched *s, double t); /* a schedule's rate at update t, from 1 */

@@ -61,7 +61,7 @@ static bool unary(Interp *it, const IrNode *n, Unary f) {
 }
 
 /* To nearest, ties to even, in the range of bfloat16, which is that of float. */
-static double round_bf16(double x) {
+double interp_round_bf16(double x) {
     if (!isfinite(x) || x == 0) return x;
     int e;
     frexp(x, &e); /* x = m 2^e, 0.5 <= |m| < 1: 8 bits of m stay */
@@ -91,7 +91,7 @@ UNARY(SOFTPLUS, fmax(x, 0) + log1p(exp(-fabs(x))))
 UNARY(ERF, erf(x))
 UNARY(CLIP, x<ir_attr_f(n, "lo") ? ir_attr_f(n, "lo") : x> ir_attr_f(n, "hi") ? ir_attr_f(n, "hi") : x)
 UNARY(STOPGRAD, x)
-UNARY(BF16, round_bf16(x))
+UNARY(BF16, interp_round_bf16(x))
 
 /* ---- two operands ---- */
 

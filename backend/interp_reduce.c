@@ -118,6 +118,10 @@ static Matrix matrix(IrType t, bool swapped) {
     return x;
 }
 
+/* What a product multiplies with; numbers below the smallest normal one, which its kernel takes as zero, are
+ * far below what is compared. */
+static double factor(double x, bool bf16) { return bf16 ? interp_round_bf16(x) : x; }
+
 bool interp_MATMUL(Interp *it, const IrNode *n) {
     InterpValue x = interp_in(it, n, 0), y = interp_in(it, n, 1);
     IrType tx = n->in[0]->type, ty = n->in[1]->type;
@@ -127,6 +131,7 @@ bool interp_MATMUL(Interp *it, const IrNode *n) {
     int64_t many = a.many > b.many ? a.many : b.many; /* one matrix serves all of the other side's */
     int64_t count = interp_count(it, n->type);
     double *out = interp_out(it, n);
+    bool bf16 = ir_takes_bf16(n);
     for (int64_t i = 0; i < count * many; i++) {
         const double *xm = x.v + interp_row(it, tx, n->type, i / many) * x.size;
         const double *ym = y.v + interp_row(it, ty, n->type, i / many) * y.size;
@@ -135,8 +140,9 @@ bool interp_MATMUL(Interp *it, const IrNode *n) {
         double *zm = out + i * a.m * b.n;
         for (int64_t r = 0; r < a.m; r++)
             for (int64_t k = 0; k < a.n; k++) {
-                double v = xm[r * a.by_row + k * a.by_col];
-                for (int64_t c = 0; c < b.n; c++) zm[r * b.n + c] += v * ym[k * b.by_row + c * b.by_col];
+                double v = factor(xm[r * a.by_row + k * a.by_col], bf16);
+                for (int64_t c = 0; c < b.n; c++)
+                    zm[r * b.n + c] += v * factor(ym[k * b.by_row + c * b.by_col], bf16);
             }
     }
     return true;
@@ -149,12 +155,13 @@ bool interp_MATMULGRADW(Interp *it, const IrNode *n) {
     int64_t k = ir_type_width(tx), m = ir_type_width(tg);
     int64_t leading = x.size / k;
     double *out = interp_out(it, n);
+    bool bf16 = ir_takes_bf16(n);
     for (int64_t i = 0, count = interp_count(it, fine); i < count; i++)
         for (int64_t l = 0; l < leading; l++) {
             const double *xr = x.v + interp_row(it, tx, fine, i) * x.size + l * k;
             const double *gr = g.v + interp_row(it, tg, fine, i) * g.size + l * m;
             for (int64_t a = 0; a < k; a++)
-                for (int64_t c = 0; c < m; c++) out[a * m + c] += xr[a] * gr[c];
+                for (int64_t c = 0; c < m; c++) out[a * m + c] += factor(xr[a], bf16) * factor(gr[c], bf16);
         }
     return true;
 }

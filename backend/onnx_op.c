@@ -54,6 +54,8 @@ static Name bce_logits(Onnx *o, Name z, Name y) {
     return onnx_2(o, "Add", loss, onnx_1(o, "Softplus", onnx_1(o, "Neg", onnx_1(o, "Abs", z))));
 }
 
+static Name round_bf16(Onnx *o, Name x) { return onnx_cast(o, onnx_cast(o, x, ONNX_BF16), ONNX_F32); }
+
 static Name elementwise(Onnx *o, const IrNode *n) {
     Name x[2] = {0};
     for (int i = 0; i < n->n_in && i < 2; i++) x[i] = onnx_lifted(o, onnx_operand(o, n, i), n->type);
@@ -72,7 +74,7 @@ static Name elementwise(Onnx *o, const IrNode *n) {
         return onnx_node(o, "Clip", NULL, 3,
                          (Name[]){x[0], onnx_real(o, ir_attr_f(n, "lo")), onnx_real(o, ir_attr_f(n, "hi"))});
     case OP_BCELOGITS: return bce_logits(o, x[0], x[1]);
-    case OP_BF16: return onnx_cast(o, onnx_cast(o, x[0], ONNX_BF16), ONNX_F32);
+    case OP_BF16: return round_bf16(o, x[0]);
     default: return NULL;
     }
 }
@@ -156,7 +158,9 @@ static Name factor(Onnx *o, const IrNode *n, int i, bool swap) {
 }
 
 static Name product(Onnx *o, const IrNode *n) {
-    return onnx_2(o, "MatMul", factor(o, n, 0, ir_attr_i(n, "ta")), factor(o, n, 1, ir_attr_i(n, "tb")));
+    Name x = factor(o, n, 0, ir_attr_i(n, "ta")), y = factor(o, n, 1, ir_attr_i(n, "tb"));
+    if (ir_takes_bf16(n)) x = round_bf16(o, x), y = round_bf16(o, y);
+    return onnx_2(o, "MatMul", x, y);
 }
 
 /* ---- lookups ---- */

@@ -35,6 +35,7 @@ const char *plan_place(const IrProgram *p, const IrNode *n) {
 /* Operands and constants of a region are no ops of their own; the same op several times in a row is told
  * once, with a number: "add*15". */
 const char *plan_op(const IrProgram *p, const IrNode *n) {
+    if (n->op == OP_PACK && ir_takes_bf16(n)) return "pack bf16";
     if (n->op != OP_FUSED) return ir_ops[n->op].text;
     const char *text = "";
     for (int i = 0; i < n->body->n;) {
@@ -64,7 +65,9 @@ const char *plan_kernel(const PassTarget *t, const IrNode *n) {
                                         [PRODUCT_NARROW] = "narrow",
                                         [PRODUCT_PLAIN] = "plain"};
     if (ir_is_recurrent(n)) return "recurrent";
-    return ir_product_of(n) ? names[emit_choice(t, n)] : "loop";
+    const IrNode *product = ir_product_of(n);
+    if (product && ir_takes_bf16(product)) return t->bf16 ? "vdpbf16ps" : "bf16 pairs";
+    return product ? names[emit_choice(t, n)] : "loop";
 }
 
 const char *plan_why(Arena *a, const PassTarget *t, const IrNode *n) {

@@ -57,7 +57,7 @@ static bool native(Diag *d, Arena *a, EmitTarget *out) {
                        "this CPU (%s) lacks '%s': expected at least x86-64-v3", out->cpu, v3[i]);
             return false;
         }
-    out->pass.bf16 = out->level == 4 && has(out->features, "avx512bf16");
+    if (out->level == 4 && has(out->features, "avx512bf16")) out->level = LEVEL_BF16;
     int64_t l1 = cache_size(1), l2 = cache_size(2);
     if (l1) out->pass.l1_bytes = l1;
     if (l2) out->pass.l2_bytes = l2;
@@ -72,23 +72,42 @@ static void init_llvm(void) {
     LLVMInitializeX86AsmPrinter();
 }
 
+/* What can be asked for beside `native`. Those that multiply bfloat16 are made for what they share, so that a
+ * program for one runs on the others. */
+static const struct {
+    const char *march, *cpu, *features;
+    int level;
+} named[] = {{"x86-64-v3", "x86-64-v3", "", 3},
+             {"x86-64-v4", "x86-64-v4", "", 4},
+             {"cooperlake", "x86-64-v4", "+avx512bf16", LEVEL_BF16},
+             {"sapphirerapids", "x86-64-v4", "+avx512bf16", LEVEL_BF16},
+             {"znver4", "x86-64-v4", "+avx512bf16", LEVEL_BF16}};
+enum { NAMED = sizeof named / sizeof *named };
+
+static bool by_name(Diag *d, Arena *a, const char *march, EmitTarget *out) {
+    const char *known[NAMED + 1] = {"native"};
+    for (int i = 0; i < NAMED; i++) {
+        known[i + 1] = named[i].march;
+        if (strcmp(march, named[i].march)) continue;
+        out->cpu = arena_strdup(a, named[i].cpu), out->features = arena_strdup(a, named[i].features);
+        out->level = named[i].level;
+        return true;
+    }
+    diag_error(d, (Span){0}, diag_did_you_mean(d, march, known, NAMED + 1),
+               "unknown --march '%s': expected native, x86-64-v3, x86-64-v4, or with bfloat16 cooperlake, "
+               "sapphirerapids or znver4",
+               march);
+    return false;
+}
+
 bool emit_target(Diag *d, Arena *a, const char *march, EmitTarget *out) {
-    static const char *const known[] = {"native", "x86-64-v3", "x86-64-v4"};
     init_llvm();
     *out = (EmitTarget){.triple = "x86_64-unknown-linux-gnu", .features = "", .level = 3};
     out->pass = (PassTarget){.l1_bytes = 32 << 10, .l2_bytes = 512 << 10};
-    if (!strcmp(march, "native")) {
-        if (!native(d, a, out)) return false;
-    } else if (!strcmp(march, "x86-64-v3") || !strcmp(march, "x86-64-v4")) {
-        out->cpu = arena_strdup(a, march);
-        out->level = march[8] - '0';
-    } else {
-        diag_error(d, (Span){0}, diag_did_you_mean(d, march, known, 3),
-                   "unknown --march '%s': expected native, x86-64-v3 or x86-64-v4", march);
-        return false;
-    }
-    out->pass.vector_floats = out->level == 4 ? 16 : 8;
-    out->pass.vector_regs = out->level == 4 ? 32 : 16;
+    if (strcmp(march, "native") ? !by_name(d, a, march, out) : !native(d, a, out)) return false;
+    out->pass.vector_floats = out->level >= 4 ? 16 : 8;
+    out->pass.vector_regs = out->level >= 4 ? 32 : 16;
+    out->pass.bf16 = out->level >= LEVEL_BF16;
     return true;
 }
 

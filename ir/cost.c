@@ -157,13 +157,18 @@ static IrCost step_of_update_region(const IrProgram *p, const IrNode *n) {
     return c;
 }
 
+/* Floats that all of n's values take; two numbers are one in panels of bfloat16. */
+static double floats_of(const IrProgram *p, const IrNode *n) {
+    return ir_step_elements(p, n->type) * (n->op == OP_PACK && ir_takes_bf16(n) ? 0.5 : 1);
+}
+
 IrCost ir_step_cost(const IrProgram *p, const IrNode *n) {
     if (n->op == OP_DENSEGRAD || n->op == OP_ROWGRAD) return step_of_lookups(p, n);
     IrCost c = ir_cost(p, n);
     if (ir_is_update_region(n)) return step_of_update_region(p, n);
-    double often = times(p, n), elements = ir_step_elements(p, n->type);
+    double often = times(p, n), elements = floats_of(p, n);
     for (int i = 0; i < n->n_in; i++) {
-        double part = ir_step_elements(p, n->in[i]->type);
+        double part = floats_of(p, n->in[i]);
         elements +=
             n->op == OP_CONCAT && ir_in_place(n, i) ? -part : part; /* neither read nor written by it */
     }

@@ -350,8 +350,10 @@ void ir_last_reads(const IrBody *b);
 /* Rows for which a thread runs all of a phase's kernels before it takes the next ones: the largest block of any
  * node in domain rows, since threads must own the same rows in every node of a phase. */
 int64_t ir_row_block(const IrFunc *f);
+/* Does a product (a pack: those that read it) round its operands to bfloat16? Not of a region. */
+bool ir_takes_bf16(const IrNode *n);
 /* Elements that the place of one of n's values holds: those of its type; of a `pack` with its panels' padding to
- * whole vectors, of up to PACK_LANES elements. */
+ * whole vectors, of up to PACK_LANES elements; with bf16 half of them, two terms being a pair, an odd one's with 0. */
 enum { PACK_LANES = 16 };
 int64_t ir_place_elements(const IrNode *n);
 int64_t ir_axis_max(const IrProgram *p, int axis); /* most positions that a row can have along it, 0: no limit */

@@ -199,11 +199,17 @@ int64_t ir_row_block(const IrFunc *f) {
     return block;
 }
 
+bool ir_takes_bf16(const IrNode *n) {
+    const IrAttr *bf16 = ir_attr(n, "bf16");
+    return bf16 && bf16->i;
+}
+
 int64_t ir_place_elements(const IrNode *n) {
     int64_t size = ir_type_size(n->type);
     if (n->op != OP_PACK) return size;
-    int64_t columns = n->type.dim[!ir_attr_i(n, "t")];
-    return size / columns * ((columns + PACK_LANES - 1) / PACK_LANES * PACK_LANES);
+    int64_t columns = n->type.dim[!ir_attr_i(n, "t")], terms = size / columns;
+    if (ir_takes_bf16(n)) terms = (terms + 1) / 2;
+    return terms * ((columns + PACK_LANES - 1) / PACK_LANES * PACK_LANES);
 }
 
 int ir_count_uses(IrBody *b, const IrNode *n) {

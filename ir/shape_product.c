@@ -73,6 +73,9 @@ bool ir_shape_matmulgradw(IrProgram *p, const IrNode *n, IrType *out, const char
     if (joined.live != LIVE_ROW && joined.live != LIVE_POS)
         return ir_wrong(p, why, "expected a value a row or position, found %s and %s", ir_type_text(p, x),
                         ir_type_text(p, g));
+    if (ir_takes_bf16(n) && (x.live != g.live || x.axis != g.axis))
+        return ir_wrong(p, why, "bf16: expected operands that live equally often, found %s and %s",
+                        ir_type_text(p, x), ir_type_text(p, g));
     *out = ir_f32(LIVE_STEP, -1, 2, (int64_t[]){ir_type_width(x), ir_type_width(g)});
     return ir_check_dims(p, 2, out->dim, why);
 }

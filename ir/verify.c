@@ -98,10 +98,13 @@ static bool sound_record_use(Verifier *v, const IrNode *n) {
 }
 
 /* Whether operand i of n is the right side of a product, or a recurrent layer's state's part of the weights,
- * and swapped there as t says. */
-static bool reads_panels(const IrNode *n, int i, bool t) {
-    if (n->op == OP_MATMUL) return i == 1 && !ir_attr_i(n, "ta") && ir_attr_i(n, "tb") == t;
-    return ir_is_recurrent(n) && (i == 1 || i == 2) && t == (n->op == OP_GRUGRAD || n->op == OP_AUGRUGRAD);
+ * and swapped and rounded there as the pack is. */
+static bool reads_panels(const IrNode *n, int i, const IrNode *pack) {
+    bool t = ir_attr_i(pack, "t"), bf16 = ir_takes_bf16(pack);
+    if (n->op == OP_MATMUL)
+        return i == 1 && !ir_attr_i(n, "ta") && ir_attr_i(n, "tb") == t && ir_takes_bf16(n) == bf16;
+    return ir_is_recurrent(n) && (i == 1 || i == 2) && !bf16 &&
+           t == (n->op == OP_GRUGRAD || n->op == OP_AUGRUGRAD);
 }
 
 /* A pack holds panels: only what multiplies with it knows how to read them. */
@@ -109,16 +112,18 @@ static bool sound_pack_use(Verifier *v, const IrNode *n) {
     for (int i = 0; i < n->n_in; i++) {
         const IrNode *x = n->in[i];
         if (x->op != OP_PACK) continue;
-        bool t = ir_attr_i(x, "t"), ok = n->op == OP_FUSED || reads_panels(n, i, t);
+        bool t = ir_attr_i(x, "t"), bf16 = ir_takes_bf16(x), ok = n->op == OP_FUSED || reads_panels(n, i, x);
         for (int k = 0; n->op == OP_FUSED && k < n->body->n; k++) {
             const IrNode *b = n->body->nodes[k];
             for (int j = 0; j < b->n_in; j++)
-                if (b->in[j]->op == OP_ARG && ir_attr_i(b->in[j], "index") == i) ok &= reads_panels(b, j, t);
+                if (b->in[j]->op == OP_ARG && ir_attr_i(b->in[j], "index") == i) ok &= reads_panels(b, j, x);
         }
         if (!ok)
             return wrong_node(v, n,
-                              "expected %%%d only as the right side of a product with tb=%d, or as the "
-                              "weights of a recurrent layer%s",
+                              bf16
+                                  ? "expected %%%d only as the right side of a product with tb=%d and bf16=1"
+                                  : "expected %%%d only as the right side of a product with tb=%d, or as the "
+                                    "weights of a recurrent layer%s",
                               x->id, t, t ? "'s gradient" : "");
     }
     return true;

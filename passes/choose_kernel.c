@@ -5,8 +5,8 @@
  * calls cost about a microsecond each; and the tile takes bias and activation along while the result is in
  * registers. But a tile's columns are vectors: a product narrower than one wastes lanes. So: a tile where the
  * result is at least a vector wide, else the library. `schedule(products=tile|library)` overrides; the
- * backend may do better on what is very narrow, and says so in its plan. A recurrent layer always has tiles.
- */
+ * backend may do better on what is very narrow, and says so in its plan. A recurrent layer always has tiles,
+ * and so has a product that rounds its operands to bfloat16: the library is called for fp32 only. */
 #include "passes/schedule.h"
 
 IrKernel pass_choose_kernel(const IrNode *n, const PassTarget *target, PassProducts wish) {
@@ -14,6 +14,7 @@ IrKernel pass_choose_kernel(const IrNode *n, const PassTarget *target, PassProdu
     /* its products are a few rows each: always tiles, whose packed weights serve all steps */
     if (ir_is_recurrent(n)) return KERNEL_TILE;
     if (!product) return KERNEL_LOOP;
+    if (ir_takes_bf16(product)) return KERNEL_TILE;
     if (wish != PRODUCTS_AUTO) return wish == PRODUCTS_TILE ? KERNEL_TILE : KERNEL_LIBRARY;
     int vector = target->vector_floats ? target->vector_floats : 8;
     return ir_type_width(product->type) >= vector ? KERNEL_TILE : KERNEL_LIBRARY;

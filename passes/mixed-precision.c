@@ -1,6 +1,20 @@
 /* mixed-precision: the operands of products are rounded to bfloat16; weights, sums and all else stay fp32.
  * Changes rounding.
  *
+ * On a CPU that multiplies bfloat16 natively (avx512_bf16), the product is marked, and rounds what it reads:
+ *
+ * before:
+ *   %3 = weight {w=w} : always f32[20,16]
+ *   %4 = matmul %2, %3 {ta=0, tb=0} : f32[16]
+ * after:
+ *   %3 = weight {w=w} : always f32[20,16]
+ *   %4 = matmul %2, %3 {ta=0, tb=0, bf16=1} : f32[16]
+ * (tests/golden/passes/mixed-precision/native.*)
+ *
+ * so that nothing is stored rounded but the panels that the product reads (`pack`, made by schedule). Marked
+ * are those that will be register tiles: results of a vector or more of columns; weight gradients whose
+ * operands live equally often. Others, and all on another CPU, get the rounding as an op of its own:
+ *
  * before:
  *   %2 = matmul %0, %1 {ta=0, tb=0} : always f32[3]
  *   %3 = relu %2 : always f32[3]
@@ -17,16 +31,17 @@
  * scaling is needed: master weights in fp32, operands rounded when a product reads them, in the forward pass,
  * the backward pass and in eval and predict alike; sums in fp32. The product of two bfloat16 numbers is exact
  * in fp32, so it makes no difference to the result which instructions multiply them, but for the order of
- * sums.
+ * sums, which is the same here, and numbers below the smallest normal one (backend/emit_bf16.c).
  *
  * Worth it where the CPU multiplies bfloat16 natively; elsewhere the rounding only costs, and the pass is
  * refused unless force=true asks for it (to see what a model loses by it). Products with one column or one
- * row, whose time is that of reading their operands, stay as they are. */
+ * row, whose time is that of reading their operands, stay as they are, and recurrent layers. */
 #include "passes/rewrite.h"
 
 typedef struct {
+    const PassTarget *target;
     IrNode **rounded; /* of a value, by id */
-    int n_ids;
+    int n_ids, marked;
 } Mixed;
 
 static bool is_product(const IrNode *n) {
@@ -42,9 +57,28 @@ static IrNode *rounded(Mixed *m, IrBuilder *b, IrNode *x) {
     return *known;
 }
 
+/* Whether the backend has tiles of bfloat16 pairs for it. */
+static bool is_native(const PassTarget *t, const IrNode *n) {
+    IrType x = n->in[0]->type, y = n->in[1]->type;
+    if (!t->bf16 || ir_type_width(n->type) < t->vector_floats) return false;
+    return n->op == OP_MATMUL || (x.live == y.live && x.axis == y.axis);
+}
+
+static void mark(Mixed *m, Arena *a, IrNode *n) {
+    IrAttr *attrs = ARENA_ARRAY(a, IrAttr, n->n_attrs + 1);
+    for (int i = 0; i < n->n_attrs; i++) attrs[i] = n->attrs[i];
+    attrs[n->n_attrs++] = ir_ab("bf16", true);
+    n->attrs = attrs;
+    m->marked++;
+}
+
 static IrNode *visit(PassRewrite *rw, IrNode *n) {
     Mixed *m = rw->user;
     if (!is_product(n)) return n;
+    if (is_native(m->target, n)) {
+        mark(m, rw->b.p->arena, n);
+        return n;
+    }
     for (int i = 0; i < 2; i++) n->in[i] = rounded(m, &rw->b, n->in[i]);
     return n;
 }
@@ -64,12 +98,15 @@ static bool may_run(IrProgram *p, const PassOptions *o, const char *args) {
 
 bool pass_mixed_precision(IrProgram *p, const PassOptions *o, const char *args) {
     if (!may_run(p, o, args)) return false;
+    int marked = 0;
     for (int i = 0; i < p->n_funcs; i++) {
-        Mixed m = {.n_ids = p->next_id};
+        Mixed m = {.target = &o->target, .n_ids = p->next_id};
         m.rounded = ARENA_ARRAY(p->arena, IrNode *, m.n_ids + 1);
         if (!pass_rewrite(p, p->funcs[i], visit, &m, NULL)) return false;
+        marked += m.marked;
     }
     int n = pass_count_ops(p, OP_BF16);
+    if (marked) pass_effect(p, "mixed-precision", "%s by vdpbf16ps", pass_count_text(p, marked, "product"));
     if (n) pass_effect(p, "mixed-precision", "%s rounded", pass_count_text(p, n, "operand"));
     return true;
 }

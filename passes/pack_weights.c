@@ -12,7 +12,9 @@
  *   %5 = matmul %3, %4 {ta=0, tb=1} : f32[16]
  *
  * A matrix is packed where it lives always or a step and rows are multiplied with it. All threads share the
- * work, and all calls of a kernel, however few rows each has, read the same panels. */
+ * work, and all calls of a kernel, however few rows each has, read the same panels. For a product that rounds
+ * to bfloat16 the panels hold pairs of terms (bf16=1), in half the place; a weight that both kinds of product
+ * read is packed twice. */
 #include "passes/rewrite.h"
 #include "passes/schedule.h"
 
@@ -26,14 +28,16 @@ static bool same_matrix(const IrNode *a, const IrNode *b) {
 }
 
 /* The pack of x that stands in the body, made if there is none. */
-static IrNode *packed(Packer *k, IrNode *x, bool swapped) {
+static IrNode *packed(Packer *k, IrNode *x, bool swapped, bool bf16) {
     for (int i = 0; i < k->out.n; i++) {
         IrNode *n = k->out.nodes[i];
-        if (n->op == OP_PACK && ir_attr_i(n, "t") == swapped && same_matrix(n->in[0], x)) return n;
+        if (n->op == OP_PACK && ir_attr_i(n, "t") == swapped && ir_takes_bf16(n) == bf16 &&
+            same_matrix(n->in[0], x))
+            return n;
     }
     IrBuilder b = {k->p, &k->out, x->span, x->name};
-    IrAttr t = ir_ab("t", swapped);
-    return ir_build(&b, OP_PACK, 1, &x, 1, &t);
+    IrAttr how[] = {ir_ab("t", swapped), ir_ab("bf16", true)};
+    return ir_build(&b, OP_PACK, 1, &x, 1 + bf16, how);
 }
 
 static bool is_matrix(const IrNode *x) { return x->type.rank == 2 && x->type.live <= LIVE_STEP; }
@@ -61,12 +65,12 @@ static void pack_product(Packer *k, IrNode *n, const IrNode *product) {
     if (product->op != OP_MATMUL || n->type.live < LIVE_ROW || ir_attr_i(product, "ta")) return;
     int i = right_side(n, product);
     if (i < 0 || !is_matrix(n->in[i]) || ir_type_width(product->type) < LEAST_COLUMNS) return;
-    n->in[i] = packed(k, n->in[i], ir_attr_i(product, "tb"));
+    n->in[i] = packed(k, n->in[i], ir_attr_i(product, "tb"), ir_takes_bf16(product));
 }
 
 static void pack_state(Packer *k, IrNode *n) {
     bool backward = n->op == OP_GRUGRAD || n->op == OP_AUGRUGRAD;
-    for (int i = 1; i < 3; i++) n->in[i] = packed(k, n->in[i], backward);
+    for (int i = 1; i < 3; i++) n->in[i] = packed(k, n->in[i], backward, false);
 }
 
 void pass_pack(IrProgram *p, IrFunc *f, const PassTarget *target, PassProducts products) {

@@ -18,6 +18,7 @@ static const char *missing_feature(uint32_t level) {
     if (level >= 4) {
         NEED("avx512f") NEED("avx512bw") NEED("avx512cd") NEED("avx512dq") NEED("avx512vl")
     }
+    if (level >= 5) NEED("avx512bf16")
     return NULL;
 }
 
@@ -31,9 +32,9 @@ bool rt_machine_fits(const RtProgram *p, char *err, size_t err_bytes) {
     const char *feature = missing_feature(p->cpu_level);
     if (feature)
         snprintf(err, err_bytes,
-                 "this CPU has no %s, the model's code needs it (x86-64-v%u)\nhint: compile it with a "
+                 "this CPU has no %s, the model's code needs it (x86-64-v%u%s)\nhint: compile it with a "
                  "lower --march",
-                 feature, p->cpu_level);
+                 feature, p->cpu_level > 4 ? 4 : p->cpu_level, p->cpu_level > 4 ? " and avx512bf16" : "");
     return !feature;
 }
 

@@ -145,8 +145,8 @@ int main(int argc, char **argv) {
     }
     EmitJitShape shapes[2 * LAYERS];
     for (int i = 0; i < LAYERS; i++) {
-        shapes[2 * i] = (EmitJitShape){layers[i].n, layers[i].k, 0};
-        shapes[2 * i + 1] = (EmitJitShape){layers[i].k, layers[i].n, 1};
+        shapes[2 * i] = (EmitJitShape){.n = layers[i].n, .k = layers[i].k};
+        shapes[2 * i + 1] = (EmitJitShape){.n = layers[i].k, .k = layers[i].n, .tb = 1};
     }
     EmitJit *jit = emit_jit_products(shapes, 2 * LAYERS, 0);
     static Case c[LAYERS];

@@ -104,7 +104,19 @@ EmitMathFn emit_jit_math_fn(EmitJit *j, const char *name) { return (EmitMathFn)s
 
 /* ---- products ---- */
 
-static void fill_gemm(EmitJit *j, const EmitJitShape *s, const char *name, bool packed) {
+float emit_jit_end(float sum, int64_t row, int64_t col) { return sum + (float)row + 0.5f * (float)col; }
+
+static Val end_of_tile(Emit *e, Val sum, Val row, Val col, int w, Val places, void *user) {
+    (void)places, (void)user;
+    Val lanes[16], r = LLVMBuildSIToFP(e->b, row, e->f32, "");
+    sum = emit_fadd(e, sum, emit_splat(e, r, w));
+    Val first = emit_fmul(e, LLVMBuildSIToFP(e->b, col, e->f32, ""), emit_const(e, 1, 0.5));
+    if (w == 1) return emit_fadd(e, sum, first);
+    for (int i = 0; i < w; i++) lanes[i] = LLVMConstReal(e->f32, 0.5 * i);
+    return emit_fadd(e, sum, emit_fadd(e, emit_splat(e, first, w), LLVMConstVector(lanes, (unsigned)w)));
+}
+
+static void fill_gemm(EmitJit *j, const EmitJitShape *s, const char *name, bool packed, bool ends) {
     Emit *e = &j->e;
     LLVMTypeRef args[] = {e->ptr, e->ptr, e->ptr, e->ptr, e->i64, e->i64};
     EmitFn outer = emit_fn_open(e, name, args, 6);
@@ -117,12 +129,15 @@ static void fill_gemm(EmitJit *j, const EmitJitShape *s, const char *name, bool 
                   .c = p[0],
                   .c_row = s->n,
                   .a = p[1],
-                  .a_row = s->k,
-                  .a_col = 1,
+                  .a_row = s->ta ? 1 : s->k,
+                  .a_col = s->ta ? EMIT_JIT_ROWS : 1,
                   .b = p[2],
                   .b_row = s->tb ? 1 : s->n,
                   .b_col = s->tb ? s->k : 1,
+                  .bf16 = s->bf16,
                   .packed = packed};
+    EmitEpilogue end = {.f = end_of_tile, .key = "_test", .places = LLVMConstNull(e->ptr)};
+    if (ends) g.epilogue = &end;
     emit_gemm(e, &g, p[4], p[5]);
     emit_fn_close(e, &outer);
 }
@@ -133,7 +148,32 @@ static void fill_pack(EmitJit *j, const EmitJitShape *s, const char *name) {
     EmitFn outer = emit_fn_open(e, name, args, 2);
     LLVMSetLinkage(e->fn, LLVMExternalLinkage);
     emit_pack(e, &(EmitPack){LLVMGetParam(e->fn, 1), s->tb ? 1 : s->n, s->tb ? s->k : 1,
-                             LLVMGetParam(e->fn, 0), s->n, emit_i64(e, s->k)});
+                             LLVMGetParam(e->fn, 0), s->n, emit_i64(e, s->k), s->bf16});
+    emit_fn_close(e, &outer);
+}
+
+static void copy_sums(Emit *e, Val sums, Val lo, Val hi, void *user) {
+    Val *c = user;
+    EmitLoop i = emit_for(e, lo, hi, 1);
+    emit_store(e, emit_load_vec(e, emit_at(e, sums, i.i), 1), emit_at(e, *c, i.i));
+    emit_end(e, &i);
+}
+
+typedef enum { GRAD_MADE, GRAD_GROWN, GRAD_FINISHED } GradForm;
+
+static void fill_grad(EmitJit *j, const EmitJitShape *s, const char *name, GradForm form) {
+    Emit *e = &j->e;
+    LLVMTypeRef args[] = {e->ptr, e->ptr, e->ptr, e->ptr, e->i64, e->i64, e->i64};
+    EmitFn outer = emit_fn_open(e, name, args, 7);
+    LLVMSetLinkage(e->fn, LLVMExternalLinkage);
+    Val p[7];
+    for (unsigned k = 0; k < 7; k++) p[k] = LLVMGetParam(e->fn, k);
+    e->scratch = p[3];
+    EmitGradW w = {.k = s->k, .n = s->n, .bf16 = s->bf16, .x_row = s->k, .g_row = s->n};
+    w.c = p[0], w.x = p[1], w.g = p[2], w.rows = p[6];
+    if (form == GRAD_GROWN) w.more = LLVMConstInt(e->i1, 1, 0);
+    if (form == GRAD_FINISHED) w.c = NULL, w.finish = copy_sums, w.user = &p[0];
+    emit_grad_w(e, &w, p[4], p[5]);
     emit_fn_close(e, &outer);
 }
 
@@ -141,19 +181,13 @@ static void fill_products(EmitJit *j, int count) {
     Emit *e = &j->e;
     for (int i = 0; i < count; i++) {
         const EmitJitShape *s = &j->shapes[i];
-        Val p[7];
-        fill_gemm(j, s, arena_printf(e->arena, "gemm%d", i), false);
-        fill_gemm(j, s, arena_printf(e->arena, "packed%d", i), true);
+        fill_gemm(j, s, arena_printf(e->arena, "gemm%d", i), false, false);
+        fill_gemm(j, s, arena_printf(e->arena, "packed%d", i), true, false);
+        fill_gemm(j, s, arena_printf(e->arena, "ended%d", i), true, true);
         fill_pack(j, s, arena_printf(e->arena, "pack%d", i));
-        LLVMTypeRef args[] = {e->ptr, e->ptr, e->ptr, e->ptr, e->i64, e->i64, e->i64};
-        EmitFn outer = emit_fn_open(e, arena_printf(e->arena, "grad%d", i), args, 7);
-        LLVMSetLinkage(e->fn, LLVMExternalLinkage);
-        for (unsigned k = 0; k < 7; k++) p[k] = LLVMGetParam(e->fn, k);
-        e->scratch = p[3];
-        EmitGradW w = {.k = s->k, .n = s->n, .x_row = s->k, .g_row = s->n};
-        w.c = p[0], w.x = p[1], w.g = p[2], w.rows = p[6];
-        emit_grad_w(e, &w, p[4], p[5]);
-        emit_fn_close(e, &outer);
+        fill_grad(j, s, arena_printf(e->arena, "grad%d", i), GRAD_MADE);
+        fill_grad(j, s, arena_printf(e->arena, "grown%d", i), GRAD_GROWN);
+        fill_grad(j, s, arena_printf(e->arena, "finished%d", i), GRAD_FINISHED);
     }
 }
 
@@ -166,18 +200,29 @@ EmitGemmFn emit_jit_gemm(EmitJit *j, int shape) {
 EmitGemmFn emit_jit_packed(EmitJit *j, int shape) {
     return (EmitGemmFn)symbol(j, arena_printf(j->arena, "packed%d", shape));
 }
+EmitGemmFn emit_jit_ended(EmitJit *j, int shape) {
+    return (EmitGemmFn)symbol(j, arena_printf(j->arena, "ended%d", shape));
+}
 EmitPackFn emit_jit_pack(EmitJit *j, int shape) {
     return (EmitPackFn)symbol(j, arena_printf(j->arena, "pack%d", shape));
 }
 EmitGradFn emit_jit_grad(EmitJit *j, int shape) {
     return (EmitGradFn)symbol(j, arena_printf(j->arena, "grad%d", shape));
 }
+EmitGradFn emit_jit_grown(EmitJit *j, int shape) {
+    return (EmitGradFn)symbol(j, arena_printf(j->arena, "grown%d", shape));
+}
+EmitGradFn emit_jit_finished(EmitJit *j, int shape) {
+    return (EmitGradFn)symbol(j, arena_printf(j->arena, "finished%d", shape));
+}
 int64_t emit_jit_tiles(EmitJit *j, int shape) {
     return emit_grad_w_tiles(&j->target.pass, j->shapes[shape].k, j->shapes[shape].n);
 }
 int64_t emit_jit_scratch(EmitJit *j, int shape) {
-    int64_t a = emit_gemm_scratch(&j->target.pass, j->shapes[shape].n, j->shapes[shape].k);
-    int64_t b = emit_grad_w_scratch(&j->target.pass, j->shapes[shape].k, j->shapes[shape].n);
+    const EmitJitShape *s = &j->shapes[shape];
+    const PassTarget *t = &j->target.pass;
+    int64_t a = s->bf16 ? emit_gemm_bf16_scratch(t, s->n, s->k, false) : emit_gemm_scratch(t, s->n, s->k);
+    int64_t b = emit_grad_w_scratch(t, s->k, s->n) + emit_grad_sums_scratch(s->k, s->n);
     return a > b ? a : b;
 }
 

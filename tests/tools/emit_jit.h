@@ -11,7 +11,9 @@ typedef void (*EmitMathFn)(float *out, const float *in, int64_t n);
 EmitJit *emit_jit_math(void);
 EmitMathFn emit_jit_math_fn(EmitJit *j, const char *name); /* exp log log1p sigmoid tanh erf softplus */
 
-/* Products of emit_tile.c: rows lo..hi-1 of c[rows,n] = a[rows,k] b, b stored [k,n], or [n,k] if tb. */
+/* Products of emit_tile.c: rows lo..hi-1 of c[rows,n] = a[rows,k] b, b stored [k,n], or [n,k] if tb; a stored
+ * [k,EMIT_JIT_ROWS] if ta. */
+enum { EMIT_JIT_ROWS = 201 };
 typedef void (*EmitGemmFn)(float *c, const float *a, const float *b, char *scratch, int64_t lo, int64_t hi);
 /* b in panels, as many bytes as emit_jit_scratch says: what the packed product takes as b */
 typedef void (*EmitPackFn)(float *to, const float *b);
@@ -20,16 +22,21 @@ typedef void (*EmitGradFn)(float *c, const float *x, const float *g, char *scrat
                            int64_t rows);
 typedef struct {
     int64_t n, k;
-    int tb;
+    int tb, ta, bf16;
 } EmitJitShape;
 EmitJit *emit_jit_products(const EmitJitShape *shapes, int count,
                            int vector_floats); /* 0: the CPU's; 16: as for AVX-512 */
 EmitGemmFn emit_jit_gemm(EmitJit *j, int shape);
 EmitGemmFn emit_jit_packed(EmitJit *j, int shape);
+/* The same with an epilogue, which emit_jit_end computes. */
+EmitGemmFn emit_jit_ended(EmitJit *j, int shape);
+float emit_jit_end(float sum, int64_t row, int64_t col);
 EmitPackFn emit_jit_pack(EmitJit *j, int shape);
 EmitGradFn emit_jit_grad(EmitJit *j, int shape);
-int64_t emit_jit_tiles(EmitJit *j, int shape);   /* of the weight gradient */
-int64_t emit_jit_scratch(EmitJit *j, int shape); /* bytes, enough for both */
+EmitGradFn emit_jit_grown(EmitJit *j, int shape);    /* added to what c holds */
+EmitGradFn emit_jit_finished(EmitJit *j, int shape); /* made in scratch, c by way of `finish` */
+int64_t emit_jit_tiles(EmitJit *j, int shape);       /* of the weight gradient */
+int64_t emit_jit_scratch(EmitJit *j, int shape);     /* bytes, enough for both */
 
 /* Kernels of a recurrent layer (emit_gru.c) on their own. All values along the list stand in one arena, for
  * `cap` positions, in this order: p [3u], the record [4u], a [1] (also of a plain gru), dh [u], the gradient

@@ -350,6 +350,24 @@ static IrNode *epilogue_case(OpCase *c, int variant) {
     }
 }
 
+/* Of numbers that both know to the last bit, as in bf16_case. */
+static IrNode *rounded_product(OpCase *c, int variant) {
+    IrNode *parts[11];
+    for (int i = 0; i < 11; i++) parts[i] = c->x;
+    IrNode *x = variant == 0   ? concat(c, 11, parts, 0)
+                : variant == 1 ? numbers_of_list(c)
+                               : always(c, DIMS(5, 8));
+    bool swapped = variant == 0;
+    int64_t k = ir_type_width(x->type), n = variant == 0 ? 37 : 18;
+    if (variant == 2) c->p->weights[c->p->n_weights - 1].trainable = false;
+    IrNode *y = swapped ? always(c, DIMS(n, k)) : always(c, DIMS(k, n));
+    c->p->weights[c->p->n_weights - 1].trainable = false;
+    IrAttr how[] = {ir_ab("ta", false), ir_ab("tb", swapped), ir_ab("bf16", true)};
+    IrNode *v = ir_build(&c->b, OP_MATMUL, 2, (IrNode *[]){x, y}, 3, how);
+    IrNode *by = variant == 0 ? row(c, DIMS(n)) : variant == 1 ? pos(c, DIMS(n)) : always(c, DIMS(n));
+    return binary(c, OP_MUL, v, by);
+}
+
 static IrNode *matmul_case(OpCase *c, int variant) {
     switch (variant) {
     case 0: return matmul(c, row(c, DIMS(13)), always(c, DIMS(13, 9)), false, false);
@@ -370,7 +388,10 @@ static IrNode *matmul_case(OpCase *c, int variant) {
                             always(c, DIMS(33))));
     case 13: return matmul(c, row(c, DIMS(4, 6)), row(c, DIMS(4, 6)), false, true); /* dot interaction */
     case 14: return matmul(c, row(c, DIMS(3)), always(c, DIMS(3, 1)), false, false);
-    default: return epilogue_case(c, variant - 15);
+    case 15:
+    case 16:
+    case 17: return rounded_product(c, variant - 15);
+    default: return epilogue_case(c, variant - 18);
     }
 }
 

@@ -315,6 +315,8 @@ static void test_packs(void **state) {
         {1, "matmul %1, %3 {ta=0, tb=1} : f32[2]", NULL},
         {0, "gru %6, %4, %3 : f32[~h,8]", NULL},
         {0, right, NULL},
+        {0, "matmul %1, %3 {ta=0, tb=0, bf16=0} : f32[2]", NULL},
+        {0, "matmul %1, %3 {ta=0, tb=0, bf16=1} : f32[2]", "tb=0, or as the weights of a recurrent layer"},
         {0, "matmul %1, %3 {ta=0, tb=1} : f32[2]", "tb=0, or as the weights of a recurrent layer"},
         {1, "matmul %1, %3 {ta=0, tb=0} : f32[2]", "tb=1, or as the weights of a recurrent layer's gradient"},
         {0, "matmul %3, %2 {ta=0, tb=0} : always f32[2,2]", "tb=0, or as the weights of a recurrent layer"},

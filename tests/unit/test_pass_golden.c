@@ -1,6 +1,7 @@
 /* Each pass against tests/golden/passes/PASS/NAME.in.ir and NAME.out.ir: the examples of the passes'
  * comments, and each rewrite and each case in which one must not be made. NAME.args holds the pass's
- * arguments, if there are any. CTRC_UPDATE_GOLDEN=1 writes the outputs anew. */
+ * arguments, if there are any; one beside a NAME.bf16 is for a CPU with products of bfloat16.
+ * CTRC_UPDATE_GOLDEN=1 writes the outputs anew. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,6 +32,13 @@ static char *args_beside(Arena *a, const char *path) {
     return args;
 }
 
+static PassTarget target_of(Arena *a, const char *path) {
+    size_t size, stem = strlen(path) - strlen(".in.ir");
+    char *text = slurp(arena_printf(a, "%.*s.bf16", (int)stem, path), &size);
+    free(text);
+    return text ? (PassTarget){16, 32, 32768, 524288, true} : (PassTarget){8, 16, 32768, 524288, false};
+}
+
 /* What the pass makes of the file, as text; its messages if it fails. Malloc'd. */
 static char *passed(const char *pass, const char *path) {
     size_t size, length;
@@ -40,7 +48,7 @@ static char *passed(const char *pass, const char *path) {
     Arena *a = arena_new();
     Diag *d = diag_new(a, errors);
     IrProgram *p = ir_read(a, d, strrchr(path, '/') + 1, text, size);
-    PassOptions o = {.level = 2, .verify_each = true, .target = {8, 16, 32768, 524288}, .out = out};
+    PassOptions o = {.level = 2, .verify_each = true, .target = target_of(a, path), .out = out};
     bool ok = p && pass_run_one(p, &o, pass, args_beside(a, path));
     if (ok) ir_print(p, out);
     fclose(errors);

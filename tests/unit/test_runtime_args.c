@@ -244,6 +244,11 @@ static void test_machine(void **state) {
     assert_int_equal(r.code, 1);
     assert_string_equal(r.err, "error: this CPU has no avx512f, the model's code needs it (x86-64-v4)\nhint: "
                                "compile it with a lower --march\n");
+    r = run_how((RunHow){.cpu_level = 5}, "info");
+    assert_int_equal(r.code, 1);
+    assert_string_equal(
+        r.err, "error: this CPU has no avx512f, the model's code needs it (x86-64-v4 and avx512bf16)\nhint: "
+               "compile it with a lower --march\n");
 }
 
 static void test_other_abi(void **state) {
