@@ -14,8 +14,9 @@
  * product, each a fused multiply-add rounded to nearest, ties to even, whatever MXCSR says; numbers below the
  * smallest normal one (2^-126) are taken as zero, and given as zero. So the first of a pair's terms stands in
  * the upper half: sums run over the terms in order, one rounding a term, and are bit for bit those of fp32
- * tiles over operands rounded before, but where such small numbers come in: then off by at most 2^-126 a
- * term. vcvtne2ps2bf16 rounds as op `bf16` does; it too takes these numbers as zero, and a NaN stays one.
+ * tiles over operands rounded before, but where such small numbers come in: then each term is off by at most
+ * 2^-126 times its larger factor (or 1). vcvtne2ps2bf16 rounds as op `bf16` does; it too takes these numbers
+ * as zero, and a NaN stays one.
  *
  * Where the target has no such instructions, the same is done in fp32 and integers, slowly: for IR that was
  * made for another CPU, and so that tests can run tiles and packing anywhere. */

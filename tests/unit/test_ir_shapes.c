@@ -371,6 +371,10 @@ static const Case cases[] = {
      "matmul_grad_w: expected a value a row or position, found always f32[4] and step f32[1]"},
     {"matmul_grad_w %14, %19 : step f32[4,2]",
      "matmul_grad_w: expected equal sizes but for the last, found f32[4] and f32[2,2]"},
+    {"matmul_grad_w %15, %15 {bf16=1} : step f32[4,4]", NULL},
+    {"matmul_grad_w %14, %15 : step f32[4,4]", NULL},
+    {"matmul_grad_w %14, %15 {bf16=1} : step f32[4,4]",
+     "matmul_grad_w: bf16: expected operands that live equally often, found f32[4] and f32[~h,4]"},
 
     /* batch normalisation */
     {"batchnorm %15, %13, %13, %13, %13 {eps=0.001, momentum=0.99} : f32[~h,4]", NULL},

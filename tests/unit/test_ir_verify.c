@@ -196,7 +196,8 @@ static const struct {
     {uniq_unplanned, "%2 fetch in func 'train': expected a place within 0 elements, found 0 to 4"},
     {wrong_region, "%3 embed in func 'train': doesn't belong into the region 'axis'"},
     {local_of_the_step, "%4 sum_rows in func 'train': doesn't belong into the region 'local'"},
-    {local_read_later, "%3 embed in func 'train': expected a place for the whole step, as %4 reads it in phase 2"},
+    {local_read_later,
+     "%3 embed in func 'train': expected a place for the whole step, as %4 reads it in phase 2"},
     {local_beyond, "%3 embed in func 'train': expected a place within 64 bytes, found 0 to 128"},
     {place_of_id, "%1 hash in func 'train': doesn't belong into the region 'fixed'"},
 };
@@ -338,6 +339,20 @@ static void test_packs(void **state) {
         fx_free(&fx);
     }
     fx_free(&texts);
+    static const char bf16[] = "ctrc-ir 1\n"
+                               "input csv separator=\",\"\n"
+                               "column x float\n"
+                               "func predict {\n"
+                               "  %0 = column {col=x} : f32[1]\n"
+                               "  %1 = const {value=[0], shape=[1, 2]} : always f32[1,2]\n"
+                               "  %2 = pack %1 {t=0, bf16=1} : always f32[1,2]\n"
+                               "  %3 = matmul %0, %2 {ta=0, tb=0, bf16=0} : f32[2]\n"
+                               "}\n";
+    Fx fx = fx_new();
+    assert_null(fx_read(&fx, bf16));
+    assert_non_null(
+        strstr(fx_messages(&fx), ": expected %2 only as the right side of a product with tb=0 and bf16=1\n"));
+    fx_free(&fx);
 }
 
 /* Parts of places: a view stands where its operand's plan and its own attributes say, and only where all that
@@ -464,8 +479,9 @@ static void test_shuffled(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sound),  cmocka_unit_test(test_damage), cmocka_unit_test(test_place),
-        cmocka_unit_test(test_record), cmocka_unit_test(test_packs),  cmocka_unit_test(test_parts_of_places),
+        cmocka_unit_test(test_sound),    cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_place),    cmocka_unit_test(test_record),
+        cmocka_unit_test(test_packs),    cmocka_unit_test(test_parts_of_places),
         cmocka_unit_test(test_shuffled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
