@@ -25,7 +25,7 @@ for m in $models; do
 done
 expect 0 "$ctrc" "$source_dir/models/deepfm.ctr" --march=sapphirerapids --emit=asm -o m.s; quiet
 read -r all _ < <(instructions m.s); [ "$all" = 0 ] || fail "vdpbf16ps without mixed-precision"
-! grep -q 'bf16' m.s || fail "conversions to bfloat16 without mixed-precision"
+! grep -q 'cvtne' m.s || fail "conversions to bfloat16 without mixed-precision"
 
 # ---- one after another ----
 cat > towers.ctr << 'CTR'
@@ -47,7 +47,7 @@ for march in cooperlake sapphirerapids znver4; do
   expect 0 "$ctrc" towers.ctr --march=$march --enable=mixed-precision --emit=ir -o $march.ir
   hears "products by vdpbf16ps"; same cooperlake.ir $march.ir
 done
-grep -qE '^  %[0-9]+ = pack %[0-9]+ \{t=1, bf16=1\} : always f32\[[0-9,]+\] #phase=0 ' cooperlake.ir || fail "no pack of pairs"
+grep -qE '^  %[0-9]+ = pack %[0-9]+ \{t=1, bf16=1\} : always f32\[[0-9,]+\] .*#phase=0 ' cooperlake.ir || fail "no pack of pairs"
 grep -qE '^ +%[0-9]+ = matmul_grad_w .* \{bf16=1\} : step ' cooperlake.ir || fail "no weight gradient of pairs"
 grep -q ' = bf16 ' cooperlake.ir || fail "no operand of a narrow product is rounded"
 expect 0 "$ctrc" cooperlake.ir --march=cooperlake --emit=ir -o again.ir; same cooperlake.ir again.ir
@@ -70,11 +70,12 @@ expect 2 "$ctrc" towers.ctr --march=znver5 --emit=ir
 says "error: unknown --march 'znver5': expected native, x86-64-v3, x86-64-v4, or with bfloat16 cooperlake, sapphirerapids or znver4
 hint: did you mean 'znver4'?"
 
-# ---- the same bits as operands rounded before, sums in fp32 ----
+# ---- the same bits as operands rounded before, sums in fp32; the library's have another order ----
+tiles="schedule(products=tile)"
 for blocks in "" "micro-batch(n=3),"; do
-  expect 0 "$ctrc" towers.ctr --march=cooperlake "--enable=${blocks}mixed-precision" --emit=ir -o marked.ir
+  expect 0 "$ctrc" towers.ctr --march=cooperlake "--enable=${blocks}mixed-precision,$tiles" --emit=ir -o marked.ir
   expect 0 "$ctrc" marked.ir --march=x86-64-v3 -o marked; quiet
-  expect 0 "$ctrc" towers.ctr --march=x86-64-v3 "--enable=${blocks}mixed-precision(force=true)" -o forced
+  expect 0 "$ctrc" towers.ctr --march=x86-64-v3 "--enable=${blocks}mixed-precision(force=true),$tiles" -o forced
   for p in marked forced; do
     expect 0 ./$p train --data towers.csv --save $p.ckpt --threads 2; quiet
     expect 0 ./$p predict --data towers.csv --load $p.ckpt -o $p.csv
