@@ -23,6 +23,47 @@ static void stop_if(LLVMErrorRef failed) {
     abort();
 }
 
+/* ---- bfloat16's instructions, where the CPU lacks them: functions in LLVM that do the same ---- */
+
+static Val dot_function(Emit *e, Val *p) {
+    return emit_bf16_dot(e, LLVMBuildBitCast(e->b, p[1], emit_vec(e, 16), ""),
+                         LLVMBuildBitCast(e->b, p[2], emit_vec(e, 16), ""), p[0]);
+}
+
+static Val convert_function(Emit *e, Val *p) { /* p[1]'s in the lower half */
+    LLVMTypeRef ints = LLVMVectorType(e->i32, 16), words = LLVMVectorType(LLVMInt16TypeInContext(e->cx), 16);
+    Val half[2], number[32];
+    for (int i = 0; i < 2; i++) {
+        Val upper = LLVMBuildBitCast(e->b, emit_bf16_pairs(e, p[i], emit_const(e, 16, 0)), ints, "");
+        upper = LLVMBuildLShr(e->b, upper, emit_int_like(e, upper, 16), "");
+        half[i] = LLVMBuildTrunc(e->b, upper, words, "");
+    }
+    for (int i = 0; i < 32; i++) number[i] = emit_i32(e, i);
+    Val all = LLVMBuildShuffleVector(e->b, half[1], half[0], LLVMConstVector(number, 32), "");
+    return LLVMBuildBitCast(e->b, all, LLVMVectorType(LLVMBFloatTypeInContext(e->cx), 32), "");
+}
+
+static void replace(Emit *e, const char *intrinsic, const char *name, Val (*body)(Emit *e, Val *p)) {
+    Val is = LLVMGetNamedFunction(e->mod, intrinsic), p[3];
+    if (!is) return;
+    Val f = LLVMAddFunction(e->mod, name, LLVMGlobalGetValueType(is));
+    LLVMSetLinkage(f, LLVMInternalLinkage);
+    unsigned inlined = LLVMGetEnumAttributeKindForName("alwaysinline", 12);
+    LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->cx, inlined, 0));
+    LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(e->cx, f, ""));
+    for (unsigned i = 0; i < LLVMCountParams(f); i++) p[i] = LLVMGetParam(f, i);
+    e->target.bf16 = false; /* the backend's own arithmetic in place of the instruction */
+    LLVMBuildRet(e->b, body(e, p));
+    e->target.bf16 = true;
+    LLVMReplaceAllUsesWith(is, f);
+    LLVMDeleteFunction(is);
+}
+
+static void replace_bf16(Emit *e) {
+    replace(e, "llvm.x86.avx512bf16.dpbf16ps.512", "dot", dot_function);
+    replace(e, "llvm.x86.avx512bf16.cvtne2ps2bf16.512", "convert", convert_function);
+}
+
 /* Opens a module, lets `fill` write into it, and loads it. */
 static EmitJit *open_jit(void (*fill)(EmitJit *j, int count), EmitJit what, int count, int vector_floats) {
     EmitJit *j = malloc(sizeof *j);
@@ -32,6 +73,8 @@ static EmitJit *open_jit(void (*fill)(EmitJit *j, int count), EmitJit what, int 
     Diag *d = diag_new(j->arena, stderr);
     IrProgram *p = ir_program_new(j->arena, d);
     if (!emit_target(d, j->arena, "native", &j->target)) abort();
+    bool has_bf16 = j->target.pass.bf16, as_if = vector_floats == EMIT_JIT_BF16;
+    if (as_if) vector_floats = 16, j->target.pass.bf16 = true;
     if (vector_floats)
         j->target.pass.vector_floats = vector_floats, j->target.pass.vector_regs = 2 * vector_floats;
     LLVMTargetMachineRef tm = emit_machine(d, &j->target, 2);
@@ -43,6 +86,7 @@ static EmitJit *open_jit(void (*fill)(EmitJit *j, int count), EmitJit what, int 
                   .cx = LLVMOrcThreadSafeContextGetContext(ts)};
     emit_open_module(&j->e, tm, &j->target);
     fill(j, count);
+    if (as_if && !has_bf16) replace_bf16(&j->e);
     if (!emit_optimise(p, j->e.mod, tm, 2)) abort();
     LLVMInitializeNativeTarget();
     LLVMInitializeNativeAsmPrinter();

@@ -24,8 +24,10 @@ typedef struct {
     int64_t n, k;
     int tb, ta, bf16;
 } EmitJitShape;
-EmitJit *emit_jit_products(const EmitJitShape *shapes, int count,
-                           int vector_floats); /* 0: the CPU's; 16: as for AVX-512 */
+/* 0: the CPU's; 16: as for AVX-512; EMIT_JIT_BF16: as for AVX-512 with bfloat16, whose instructions are
+ * functions where the CPU lacks them. */
+enum { EMIT_JIT_BF16 = -1 };
+EmitJit *emit_jit_products(const EmitJitShape *shapes, int count, int vector_floats);
 EmitGemmFn emit_jit_gemm(EmitJit *j, int shape);
 EmitGemmFn emit_jit_packed(EmitJit *j, int shape);
 /* The same with an epilogue, which emit_jit_end computes. */

@@ -1,7 +1,8 @@
 /* Tiles of bfloat16 pairs against the instruction's own arithmetic in C, to the last bit: packing, padding of
- * odd inner sizes, addresses, epilogues, weight gradients that grow block by block. Where the CPU has
- * vdpbf16ps it is what runs here, else what the backend puts in its place, on this CPU's vectors and on those
- * of AVX-512. And by fp32 tiles over operands that were rounded before, which must give the same bits. */
+ * odd inner sizes, addresses, epilogues, weight gradients that grow block by block. First what the backend
+ * emits for this CPU, then the code for one with vdpbf16ps: by the instructions where this CPU has them, else
+ * with a function in place of each. And by fp32 tiles over operands that were rounded before, which must give
+ * the same bits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -252,4 +253,4 @@ static int run(int vector_floats) {
     return failed;
 }
 
-int main(void) { return run(0) + run(16); }
+int main(void) { return run(0) + run(EMIT_JIT_BF16); }
