@@ -13,7 +13,7 @@ instructions() {
        /^\tj/ && label == $2 ":" && n > most { most = n; l = loads; a = aside }
        END { print all + 0, most + 0, l + 0, a + 0 }' "$1"
 }
-models="wdl deepfm dlrm din dien mmoe"
+models="deepfm din"; [ -z "${CTRC_NIGHTLY:-}" ] || models="wdl deepfm dlrm din dien mmoe"
 [ -z "${CTRC_TEST_LIGHT:-}" ] || models=deepfm # the sanitizers' tree: ctrc takes long
 for m in $models; do
   f=$source_dir/models/$m.ctr; logs=(); grep -q 'amazon.ctr"' "$f" && logs=(-D logs=.)
