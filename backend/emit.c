@@ -468,7 +468,7 @@ static void make_function(Emit *e, IrFunc *f) {
     Val *kernels = ARENA_ARRAY(e->arena, Val, f->body.n + 1);
     for (int i = 0; i < f->body.n; i++)
         if (ir_runs(f->body.nodes[i])) kernels[i] = make_kernel(e, f->body.nodes[i]);
-    if (e->part == EMIT_REST) return;
+    if (e->part == EMIT_PRODUCTS) return;
     Val other[] = {
         make_driver(e, arena_printf(e->arena, "checked_%s", f->name), DRIVER_CHECKED, kernels, NULL, NULL),
         make_driver(e, arena_printf(e->arena, "marked_%s", f->name), DRIVER_MARKED, kernels, NULL, NULL)};

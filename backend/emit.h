@@ -19,7 +19,7 @@
 
 typedef LLVMValueRef Val;
 
-enum { EMIT_WHOLE, EMIT_PRODUCTS, EMIT_REST }; /* products stand with the drivers and ctrc_model */
+enum { EMIT_WHOLE, EMIT_PRODUCTS, EMIT_REST }; /* the rest stands with the drivers and ctrc_model */
 
 typedef struct Emit {
     IrProgram *p;

@@ -114,7 +114,7 @@ static bool emit_part(IrProgram *p, int part, const EmitTarget *t, const char *m
     if (!tm) return false;
     LLVMContextRef cx = LLVMContextCreate();
     LLVMModuleRef mod =
-        emit_module(p, part, cx, tm, t, level, part == EMIT_REST ? NULL : emit_model_constant, march);
+        emit_module(p, part, cx, tm, t, level, part == EMIT_PRODUCTS ? NULL : emit_model_constant, march);
     bool ok = mod && put_module(p, mod, tm, what, out);
     if (mod) LLVMDisposeModule(mod);
     LLVMContextDispose(cx);

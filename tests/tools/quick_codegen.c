@@ -32,7 +32,7 @@ bool quick_object(IrProgram *p, int part, const char *march, FILE *out) {
     LLVMTargetMachineRef tm = machine(&t);
     LLVMContextRef cx = LLVMContextCreate();
     LLVMModuleRef mod =
-        emit_module(p, part, cx, tm, &t, 0, part == EMIT_REST ? NULL : emit_model_constant, march);
+        emit_module(p, part, cx, tm, &t, 0, part == EMIT_PRODUCTS ? NULL : emit_model_constant, march);
     bool ok = mod && put(tm, mod, out);
     if (mod) LLVMDisposeModule(mod);
     LLVMContextDispose(cx);
