@@ -25,6 +25,7 @@ done
 for m in $only; do [ -f "$(model_of "$m")" ] || die "unknown model $m: expected some of models/ or tests/bench/"; done
 if [ -z "$ctrc" ]; then bash tests/install.sh; bash tests/build.sh release; ctrc=$PWD/build/release/bin/ctrc; fi
 if [ -z "$runtime" ]; then
+  mkdir -p build
   say "building the runtime in build/tsan"
   { cmake -S . -B build/tsan -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g" -DCMAKE_C_FLAGS=-fsanitize=thread &&
     cmake --build build/tsan -j2 --target ctrc_rt; } > build/tsan.log 2>&1 || { tail -n 30 build/tsan.log >&2; die "building failed; the whole output is in build/tsan.log"; }
