@@ -253,4 +253,5 @@ static int run(int vector_floats) {
     return failed;
 }
 
-int main(void) { return run(0) + run(EMIT_JIT_BF16); }
+/* The sanitizers don't see into generated code: their tree leaves the code for other CPUs out. */
+int main(void) { return (getenv("CTRC_TEST_LIGHT") ? 0 : run(0)) + run(EMIT_JIT_BF16); }
