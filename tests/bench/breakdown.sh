@@ -17,14 +17,15 @@ for ((k = 0; k < i; k++)); do
   steps=$(grep -oE '"steps": *[0-9]+' "$work/$k.json" | head -n 1 | grep -oE '[0-9]+') || { cat "$work/$k.err" >&2; exit 1; }
   perf report -i "$work/$k.perf" --sort symbol -n --stdio 2> /dev/null | awk -v k="$k" -v steps="$steps" '
     function kind(s) {
+      if (s ~ /^recurrent_product|_k[0-9]+_(au)?gru(_grad)?$/) return "2 recurrent layers"
       if (s ~ /_gradient_and_update$/) return "3 updates in one visit with gradients: packing, narrow ones, formulas"
       if (s ~ /^tile_[0-9]+(x[0-9]+)?_[468](_|$)/) return "2 weight gradients: tiles"
       if (s ~ /^tile_/) return "1 products and dx: tiles"
       if (s ~ /_k[0-9]+_pack$/) return "4 packing of weights"
       if (s ~ /matmul_grad_w/) return "3 weight gradients: packing, narrow ones"
       if (s ~ /_k[0-9]+_update$/) return "5 updates of whole weights"
-      if (s ~ /update_rows|row_grad|gather|embed|fetch|rt_tables|rt_touched|rt_init/) return "6 gathers, gradients and updates of rows"
-      if (s ~ /concat|slice|copy|memmove|memset|memcpy/) return "7 copies"
+      if (s ~ /update_rows|row_grad|gather|embed|fetch|memmove|memcpy|rt_tables|rt_touched|rt_init/) return "6 gathers, gradients and updates of rows"
+      if (s ~ /concat|slice|copy|shift|memset/) return "7 copies"
       if (s ~ /sum_rows|mean_rows|sumsq/) return "8 sums over rows"
       if (s ~ /_k[0-9]+_(matmul|fused)$/) return "4 elementwise chains"
       if (s ~ /_k[0-9]+_/) return "9 other kernels"
