@@ -10,6 +10,8 @@ bool backend_target(Diag *d, const char *march, PassTarget *out);
 
 typedef enum { EMIT_LLVM, EMIT_ASM, EMIT_OBJ } BackendEmit;
 /* The program after all passes (funcs train, eval, predict with plans) → text or object at out. */
+/* A level below -O's: LLVM selects instructions and optimises nothing, in a fifth of the time; for tests. */
+enum { BACKEND_QUICK = -1 };
 bool backend_emit(IrProgram *p, const char *march, int level, BackendEmit what, FILE *out);
 /* The same as two object files for one link, made side by side by two threads. */
 bool backend_emit_parts(IrProgram *p, const char *march, int level, FILE *products, FILE *others);

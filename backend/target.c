@@ -128,7 +128,9 @@ LLVMTargetMachineRef emit_machine(Diag *d, const EmitTarget *t, int level) {
         LLVMDisposeMessage(why);
         return NULL;
     }
-    LLVMCodeGenOptLevel opt = level == 0 ? LLVMCodeGenLevelLess : LLVMCodeGenLevelDefault;
+    LLVMCodeGenOptLevel opt = level == BACKEND_QUICK ? LLVMCodeGenLevelNone
+                              : level == 0           ? LLVMCodeGenLevelLess
+                                                     : LLVMCodeGenLevelDefault;
     return LLVMCreateTargetMachine(target, t->triple, t->cpu, t->features, opt, LLVMRelocPIC,
                                    LLVMCodeModelDefault);
 }

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "backend/backend.h"
-#include "tests/tools/quick_codegen.h"
 
 struct Jit {
     LLVMOrcLLJITRef jit;
@@ -56,8 +55,7 @@ static LLVMMemoryBufferRef object(IrProgram *p, const char *march, int level) {
     char *bytes = NULL;
     size_t size = 0;
     FILE *f = open_memstream(&bytes, &size);
-    bool ok = f && (level == JIT_QUICK ? quick_object(p, EMIT_WHOLE, march, f)
-                                       : backend_emit(p, march, level, EMIT_OBJ, f));
+    bool ok = f && backend_emit(p, march, level, EMIT_OBJ, f);
     if (f) fclose(f);
     LLVMMemoryBufferRef b = ok ? LLVMCreateMemoryBufferWithMemoryRangeCopy(bytes, size, "program") : NULL;
     free(bytes);

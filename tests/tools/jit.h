@@ -2,13 +2,14 @@
  * the runtime's functions of the test itself. */
 #ifndef CTRC_TESTS_JIT_H
 #define CTRC_TESTS_JIT_H
+#include "backend/backend.h"
 #include "ir/ir.h"
 #include "runtime/model.h"
 
 typedef struct Jit Jit;
 
-/* A level besides -O's: by quick_codegen.h. */
-enum { JIT_QUICK = -1 };
+/* A level besides -O's. */
+enum { JIT_QUICK = BACKEND_QUICK };
 
 /* A program after all passes. NULL with one line in err. */
 Jit *jit_new(IrProgram *p, const char *march, int level, char *err, size_t err_bytes);

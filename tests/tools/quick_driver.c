@@ -1,18 +1,18 @@
-/* bin/ctrc_quick: the driver, linked with these in place of the backend's functions that make code (--wrap),
+/* bin/ctrc_quick: the driver, linked with these in front of the backend's functions that make code (--wrap),
  * so that LLVM doesn't optimise it, whatever -O says. The compiler's own passes go by -O. */
-#include "tests/tools/quick_codegen.h"
+#include "backend/backend.h"
 
 bool __real_backend_emit(IrProgram *p, const char *march, int level, BackendEmit what, FILE *out);
 bool __wrap_backend_emit(IrProgram *p, const char *march, int level, BackendEmit what, FILE *out);
+bool __real_backend_emit_parts(IrProgram *p, const char *march, int level, FILE *products, FILE *others);
 bool __wrap_backend_emit_parts(IrProgram *p, const char *march, int level, FILE *products, FILE *others);
 
 bool __wrap_backend_emit_parts(IrProgram *p, const char *march, int level, FILE *products, FILE *others) {
     (void)level;
-    return quick_object(p, EMIT_PRODUCTS, march, products) && quick_object(p, EMIT_REST, march, others);
+    return __real_backend_emit_parts(p, march, BACKEND_QUICK, products, others);
 }
 
 bool __wrap_backend_emit(IrProgram *p, const char *march, int level, BackendEmit what, FILE *out) {
     (void)level;
-    return what == EMIT_OBJ ? quick_object(p, EMIT_WHOLE, march, out)
-                            : __real_backend_emit(p, march, 0, what, out);
+    return __real_backend_emit(p, march, what == EMIT_OBJ ? BACKEND_QUICK : 0, what, out);
 }
