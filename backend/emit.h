@@ -80,6 +80,7 @@ Val emit_load_vec(Emit *e, Val p, int w);
 void emit_store(Emit *e, Val v, Val p);
 enum { CACHE_LINE = 16 }; /* floats */
 void emit_prefetch(Emit *e, Val p, bool to_write);
+void emit_prefetch_run(Emit *e, Val p, int64_t floats, bool to_write); /* a line after the other */
 void emit_prefetch_far(Emit *e, Val p); /* into the second-level cache */
 Val emit_load(Emit *e, LLVMTypeRef t, Val p);
 Val emit_load_elem(Emit *e, LLVMTypeRef t, Val base, Val index); /* base[index] of type t */

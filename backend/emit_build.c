@@ -102,6 +102,9 @@ static void prefetch(Emit *e, Val p, bool to_write, int levels) {
     LLVMBuildCall2(e->b, LLVMGlobalGetValueType(f), f, args, 4, "");
 }
 void emit_prefetch(Emit *e, Val p, bool to_write) { prefetch(e, p, to_write, 3); }
+void emit_prefetch_run(Emit *e, Val p, int64_t floats, bool to_write) {
+    for (int64_t at = 0; at < floats; at += CACHE_LINE) emit_prefetch(e, emit_at_const(e, p, at), to_write);
+}
 void emit_prefetch_far(Emit *e, Val p) { prefetch(e, p, false, 2); }
 void emit_store(Emit *e, Val v, Val p) { LLVMSetAlignment(LLVMBuildStore(e->b, v, p), 4); }
 

@@ -208,8 +208,9 @@ static void forward_step(Emit *e, Gru *g) {
     int64_t u = g->l.u;
     state_product(e, g, &g->by_g, g->state, g->gate);
     Row r = each_row(e, g, 3 * u, 4 * u);
-    emit_rec_prefetch(e, emit_at_const(e, r.in, 3 * u), 3 * u, false);
-    emit_rec_prefetch(e, emit_at_const(e, r.out, 4 * u), 4 * u, true);
+    /* the row's next position: there are more rows than the CPU follows by itself */
+    emit_prefetch_run(e, emit_at_const(e, r.in, 3 * u), 3 * u, false);
+    emit_prefetch_run(e, emit_at_const(e, r.out, 4 * u), 4 * u, true);
     emit_rec_vectors(e, 2 * u, gate_vector, &r);
     emit_rec_vectors(e, u, reset_vector, &r);
     emit_end(e, &r.loop);
@@ -275,9 +276,9 @@ static void no_reset_grad_vector(Emit *e, Val col, int lanes, void *user) {
 static void backward_step(Emit *e, Gru *g) {
     int64_t u = g->l.u;
     Row r = each_row_back(e, g);
-    emit_rec_prefetch(e, emit_at_const(e, r.in, -8 * u), 4 * u, false); /* of the record one is here */
-    emit_rec_prefetch(e, emit_at_const(e, r.dh, -u), u, false);
-    emit_rec_prefetch(e, emit_at_const(e, r.out, -4 * u), 4 * u, true);
+    emit_prefetch_run(e, emit_at_const(e, r.in, -8 * u), 4 * u, false); /* of the record one is here */
+    emit_prefetch_run(e, emit_at_const(e, r.dh, -u), u, false);
+    emit_prefetch_run(e, emit_at_const(e, r.out, -4 * u), 4 * u, true);
     emit_rec_vectors(e, u, candidate_vector, &r);
     emit_end(e, &r.loop);
     EmitIf first = emit_if(e, g->first_step); /* no state before it, so nothing goes there or through it */

@@ -97,16 +97,6 @@ Val emit_rec_live(Emit *e, const RecOrder *o, Val group, Val t) {
     return emit_get(e, live);
 }
 
-void emit_rec_prefetch(Emit *e, Val p, int64_t floats, bool write) {
-    enum { LINE = 16, KEEP = 3, DATA = 1 };
-    unsigned id = LLVMLookupIntrinsicID("llvm.prefetch", strlen("llvm.prefetch"));
-    Val f = LLVMGetIntrinsicDeclaration(e->mod, id, &e->ptr, 1);
-    for (int64_t at = 0; at < floats; at += LINE) {
-        Val args[] = {emit_at_const(e, p, at), emit_i32(e, write), emit_i32(e, KEEP), emit_i32(e, DATA)};
-        LLVMBuildCall2(e->b, LLVMGlobalGetValueType(f), f, args, 4, "");
-    }
-}
-
 /* ---- vectors of units ---- */
 
 int64_t emit_rec_padded(int W, int64_t n) { return (n + W - 1) / W * W; }

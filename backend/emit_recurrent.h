@@ -28,9 +28,6 @@ RecOrder emit_rec_order(Emit *e, int axis, Val lo, Val hi, Val to);
 /* How many of the REC_GROUP rows from `group` on have a position t: they come first. */
 Val emit_rec_live(Emit *e, const RecOrder *o, Val group, Val t);
 
-/* Asks for so many floats of a row's next position: there are more rows than the CPU follows by itself. */
-void emit_rec_prefetch(Emit *e, Val p, int64_t floats, bool write);
-
 /* ---- products: C[rows,n] = A[rows,terms] B, or C += ---- */
 typedef struct {
     int64_t terms, n; /* B's rows and columns */

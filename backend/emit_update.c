@@ -136,13 +136,12 @@ void emit_UPDATETOUCHED(Emit *e, const IrNode *n) {
 
 /* A table's row some rows ahead comes from memory meanwhile: rows that a batch names lie anywhere. */
 static void fetch_ahead(Emit *e, Val rows, Val numbers, Val i, Val hi, int64_t row_floats) {
-    enum { ROWS_AHEAD = 16, LINE_FLOATS = 16, MOST_LINES = 16 };
+    enum { ROWS_AHEAD = 16, MOST = 16 * CACHE_LINE };
     Val last = emit_sub(e, hi, emit_i64(e, 1));
     Val ahead = emit_min_i64(e, emit_add(e, i, emit_i64(e, ROWS_AHEAD)), last);
     Val row = emit_to_i64(e, emit_load_elem(e, e->i32, numbers, ahead));
     Val at = emit_at(e, rows, emit_scale(e, row, row_floats));
-    for (int64_t k = 0; k < row_floats && k < LINE_FLOATS * MOST_LINES; k += LINE_FLOATS)
-        emit_prefetch(e, emit_at_const(e, at, k), true);
+    emit_prefetch_run(e, at, row_floats < MOST ? row_floats : MOST, true);
     emit_prefetch(e, emit_at_const(e, at, row_floats - 1), true); /* a row may begin amid a line */
 }
 
