@@ -8,11 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
 enum { ALIGN = 64, CAP_STEP = 16 };
-enum { HUGE_PAGE = 2 << 20 };
 
 static void *take(size_t n, size_t size) {
     void *p = calloc(n ? n : 1, size);
@@ -22,10 +20,11 @@ static void *take(size_t n, size_t size) {
 /* Of huge pages where it fills some: kernels walk rows that lie a small page apart, and a page of each would
  * not fit what the core remembers of the page tables. */
 static char *arena(uint64_t bytes) {
-    uint64_t align = bytes < HUGE_PAGE ? ALIGN : HUGE_PAGE, all = (bytes / align + 1) * align;
+    uint64_t align = bytes < RT_HUGE_PAGE ? ALIGN : RT_HUGE_PAGE, all = (bytes / align + 1) * align;
     char *p = aligned_alloc(align, all);
-    if (p && align == HUGE_PAGE) madvise(p, all, MADV_HUGEPAGE);
-    if (p) memset(p, 0, bytes); /* the pages are there before the first step */
+    if (!p) return NULL;
+    if (align == RT_HUGE_PAGE) rt_ask_huge_pages(p, all);
+    memset(p, 0, bytes); /* the pages are there before the first step */
     return p;
 }
 

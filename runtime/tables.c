@@ -8,13 +8,14 @@
 
 /* ---- memory ---- */
 
-enum { HUGE_PAGE = 2 << 20 };
-
 /* Pages that nobody touched cost nothing: a table reserves room for all its rows at once and never moves. */
 void *rt_pages(uint64_t bytes) {
     void *p = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return p == MAP_FAILED ? NULL : p;
+}
+void rt_ask_huge_pages(void *p, uint64_t bytes) {
+    if (bytes >= RT_HUGE_PAGE) madvise(p, bytes, MADV_HUGEPAGE);
 }
 /* For what is used from its beginning on, without gaps. Huge pages, where the system has them: a save copies
  * the page tables (checkpoint_snapshot.c), which of small pages took 55 ms of CPU a gigabyte, of huge ones 1
@@ -22,7 +23,7 @@ void *rt_pages(uint64_t bytes) {
  * ones, lie together. Rows that lie scattered would each cost a huge page. */
 static void *packed_pages(uint64_t bytes) {
     void *p = rt_pages(bytes);
-    if (p && bytes >= HUGE_PAGE) madvise(p, bytes, MADV_HUGEPAGE);
+    if (p) rt_ask_huge_pages(p, bytes);
     return p;
 }
 void rt_pages_free(void *p, uint64_t bytes) {

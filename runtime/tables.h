@@ -20,6 +20,9 @@ void rt_tables_free(RtTables *t);
 uint32_t rt_tables_slot(RtTables *t, int weight, uint32_t id, bool create);
 /* Initial value of elements first..first+n-1 of a weight, by (seed, name, element): numerics "Randomness". */
 void rt_init_values(const RtWeight *w, uint64_t seed, uint64_t first, uint64_t n, float *out);
+/* Of what fills at least one, where the system has them: p begins at the border of one, or of a small page. */
+enum { RT_HUGE_PAGE = 2 << 20 };
+void rt_ask_huge_pages(void *p, uint64_t bytes);
 /* The pointers that a step needs (weights, slots, table_rows). */
 void rt_tables_bind(RtTables *t, RtStep *s);
 /* Bytes in use: dense arrays, rows met, indexes. */
