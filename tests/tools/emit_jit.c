@@ -343,3 +343,18 @@ int64_t emit_jit_layer_scratch(EmitJit *j) {
             b = emit_gru_scratch(&j->target.pass, j->backward);
     return a > b ? a : b;
 }
+
+float *emit_jit_room(size_t n) {
+    float *v = aligned_alloc(64, (n * sizeof *v + 64) / 64 * 64);
+    if (!v) abort();
+    return v;
+}
+
+float *emit_jit_numbers(size_t n, uint32_t seed) {
+    float *v = emit_jit_room(n);
+    for (size_t i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        v[i] = (float)(seed >> 8) / (1 << 23) - 1;
+    }
+    return v;
+}

@@ -1,10 +1,15 @@
 /* Runs pieces of the emitter on their own: a module that the caller fills with functions, loaded by LLJIT. */
 #ifndef CTRC_TESTS_EMIT_JIT_H
 #define CTRC_TESTS_EMIT_JIT_H
+#include <stddef.h>
 #include <stdint.h>
 #include "runtime/abi.h"
 
 typedef struct EmitJit EmitJit;
+
+/* Room for n floats, at the border of a line; and with pseudorandom numbers of -1 to 1 in it. To be freed. */
+float *emit_jit_room(size_t n);
+float *emit_jit_numbers(size_t n, uint32_t seed);
 
 /* Elementwise functions of emit_math.c over arrays: out[i] = f(in[i]). Vectors as long as the CPU's. */
 typedef void (*EmitMathFn)(float *out, const float *in, int64_t n);

@@ -24,24 +24,9 @@ static const EmitJitShape shapes[] = {
 enum { SHAPES = sizeof shapes / sizeof *shapes, MOST_ROWS = 201 };
 static EmitJitShape plain[SHAPES]; /* the same in fp32 */
 
-static float *room(size_t n) {
-    float *v = aligned_alloc(64, (n * sizeof *v + 64) / 64 * 64);
-    if (!v) abort();
-    return v;
-}
-
-static float *numbers(size_t n, uint32_t seed) {
-    float *v = room(n);
-    for (size_t i = 0; i < n; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        v[i] = (float)(seed >> 8) / (1 << 23) - 1;
-    }
-    return v;
-}
-
 /* Some that the instructions take as zero, and some whose products and sums they give as zero. */
 static float *with_small_numbers(size_t n, uint32_t seed) {
-    float *v = numbers(n, seed);
+    float *v = emit_jit_numbers(n, seed);
     for (size_t i = 0; i < n; i += 3) v[i] = ldexpf(v[i], -(int)(i % 150));
     return v;
 }
@@ -110,9 +95,9 @@ static Matrices matrices(EmitJit *jit, int k, float *(*fill)(size_t, uint32_t)) 
     const EmitJitShape *s = &shapes[k];
     Matrices m = {.size = (size_t)(EMIT_JIT_ROWS * s->n)};
     m.a = fill((size_t)(EMIT_JIT_ROWS * s->k), 1), m.b = fill((size_t)(s->n * s->k), 2);
-    m.c = numbers(m.size + 1, 3), m.d = numbers(m.size + 1, 4);
-    m.scratch = (char *)numbers((size_t)emit_jit_scratch(jit, k) / 4 + 1, 5);
-    m.panels = (char *)numbers((size_t)emit_jit_scratch(jit, k) / 4 + 1, 6);
+    m.c = emit_jit_numbers(m.size + 1, 3), m.d = emit_jit_numbers(m.size + 1, 4);
+    m.scratch = (char *)emit_jit_numbers((size_t)emit_jit_scratch(jit, k) / 4 + 1, 5);
+    m.panels = (char *)emit_jit_numbers((size_t)emit_jit_scratch(jit, k) / 4 + 1, 6);
     return m;
 }
 
@@ -146,7 +131,7 @@ static void check_gemm(int k, float *(*fill)(size_t, uint32_t)) {
 
 static void test_products(void **state) {
     (void)state;
-    for (int k = 0; k < SHAPES; k++) check_gemm(k, numbers);
+    for (int k = 0; k < SHAPES; k++) check_gemm(k, emit_jit_numbers);
 }
 static void test_small_numbers(void **state) {
     (void)state;
@@ -157,7 +142,7 @@ static void test_small_numbers(void **state) {
 static void test_same_as_fp32_tiles(void **state) {
     (void)state;
     for (int k = 0; k < SHAPES; k++) {
-        Matrices m = matrices(jit, k, numbers);
+        Matrices m = matrices(jit, k, emit_jit_numbers);
         emit_jit_gemm(jit, k)(m.c, m.a, m.b, m.scratch, 0, MOST_ROWS);
         for (int64_t i = 0; i < EMIT_JIT_ROWS * shapes[k].k; i++) m.a[i] = rounded(m.a[i]);
         for (int64_t i = 0; i < shapes[k].n * shapes[k].k; i++) m.b[i] = rounded(m.b[i]);
@@ -187,9 +172,10 @@ static void expect_grad(const EmitJitShape *s, const float *c, const float *x, c
 static void check_grad(int k, int64_t rows) {
     const EmitJitShape *s = &shapes[k];
     size_t size = (size_t)(s->n * s->k);
-    float *x = with_small_numbers((size_t)(rows * s->k) + 1, 1), *g = numbers((size_t)(rows * s->n) + 1, 2),
-          *c = numbers(size + 1, 3), *d = numbers(size, 4);
-    char *scratch = (char *)numbers((size_t)emit_jit_scratch(jit, k) / 4 + 1, 5);
+    float *x = with_small_numbers((size_t)(rows * s->k) + 1, 1),
+          *g = emit_jit_numbers((size_t)(rows * s->n) + 1, 2), *c = emit_jit_numbers(size + 1, 3),
+          *d = emit_jit_numbers(size, 4);
+    char *scratch = (char *)emit_jit_numbers((size_t)emit_jit_scratch(jit, k) / 4 + 1, 5);
     float guard = c[size];
     int64_t tiles = emit_jit_tiles(jit, k), blocks[] = {rows / 3, rows - rows / 3};
     emit_jit_grad(jit, k)(c, x, g, scratch, 0, tiles, rows);
@@ -228,7 +214,7 @@ static void test_rounding(void **state) {
         0x1.ffp-126f, -0.0f,         3.14159274f,  0x1.010000p0f};
     float a[2] = {1, 0}, b[32], c[16];
     for (int i = 0; i < 16; i++) b[i] = odd[i], b[16 + i] = 0;
-    char *scratch = (char *)room((size_t)emit_jit_scratch(jit, 2) / 4 + 1);
+    char *scratch = (char *)emit_jit_room((size_t)emit_jit_scratch(jit, 2) / 4 + 1);
     emit_jit_gemm(jit, 2)(c, a, b, scratch, 0, 1);
     for (int i = 0; i < 16; i++)
         assert_true(bits_of(c[i]) == bits_of(add_product(add_product(0, 1, odd[i]), 0, 0)));

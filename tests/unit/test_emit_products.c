@@ -19,16 +19,6 @@ static const EmitJitShape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes, ROWS = 601 };
 
-static float *numbers(size_t n, uint32_t seed) {
-    float *v = aligned_alloc(64, (n * sizeof *v + 64) / 64 * 64);
-    if (!v) abort();
-    for (size_t i = 0; i < n; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        v[i] = (float)(seed >> 8) / (1 << 23) - 1;
-    }
-    return v;
-}
-
 /* Rounding of a sum of k products of numbers below 1; a wrong or missing term is about 0.3. */
 static double tolerance(int64_t k) { return 2e-7 * (double)k + 1e-6; }
 
@@ -49,9 +39,9 @@ static void check_gemm(EmitJit *jit, int k) {
     const EmitJitShape *s = &shapes[k];
     EmitGemmFn f = emit_jit_gemm(jit, k);
     size_t m = ROWS, size = m * (size_t)s->n;
-    float *a = numbers(m * (size_t)s->k, 1), *b = numbers((size_t)(s->n * s->k), 2),
-          *c = numbers(size + 1, 3), *d = numbers(size, 4);
-    char *scratch = (char *)numbers((size_t)emit_jit_scratch(jit, k) / 4 + 1, 5);
+    float *a = emit_jit_numbers(m * (size_t)s->k, 1), *b = emit_jit_numbers((size_t)(s->n * s->k), 2),
+          *c = emit_jit_numbers(size + 1, 3), *d = emit_jit_numbers(size, 4);
+    char *scratch = (char *)emit_jit_numbers((size_t)emit_jit_scratch(jit, k) / 4 + 1, 5);
     float guard = c[size];
     f(c, a, b, scratch, 0, ROWS);
     assert_true(c[size] == guard);
@@ -72,9 +62,10 @@ static void check_grad(EmitJit *jit, int k, int64_t rows) {
     const EmitJitShape *s = &shapes[k];
     EmitGradFn f = emit_jit_grad(jit, k);
     size_t size = (size_t)(s->n * s->k);
-    float *x = numbers((size_t)(rows * s->k) + 1, 1), *g = numbers((size_t)(rows * s->n) + 1, 2),
-          *c = numbers(size + 1, 3), *d = numbers(size, 4);
-    char *scratch = (char *)numbers((size_t)emit_jit_scratch(jit, k) / 4 + 1, 5);
+    float *x = emit_jit_numbers((size_t)(rows * s->k) + 1, 1),
+          *g = emit_jit_numbers((size_t)(rows * s->n) + 1, 2), *c = emit_jit_numbers(size + 1, 3),
+          *d = emit_jit_numbers(size, 4);
+    char *scratch = (char *)emit_jit_numbers((size_t)emit_jit_scratch(jit, k) / 4 + 1, 5);
     float guard = c[size];
     int64_t tiles = emit_jit_tiles(jit, k);
     f(c, x, g, scratch, 0, tiles, rows);
