@@ -365,7 +365,7 @@ static void both(int figure, Work work, void *arg, double scale) {
 
 static void products(bool has_bf16) {
     EmitJitShape shape[SHAPES];
-    for (int i = 0; i < SHAPES; i++) shape[i] = (EmitJitShape){shapes[i].n, shapes[i].k, 0};
+    for (int i = 0; i < SHAPES; i++) shape[i] = (EmitJitShape){.n = shapes[i].n, .k = shapes[i].k};
     EmitJit *jit = emit_jit_products(shape, SHAPES, 0);
     dnnl_engine_t engine = NULL;
     if (has_bf16) must(dnnl_engine_create(&engine, dnnl_cpu, 0), "an engine");
