@@ -159,6 +159,8 @@ bool backend_emit_parts(IrProgram *p, const char *march, int level, FILE *produc
     if (!aside_out) abort();
     part.p.arena = a;
     part.p.diag = diag_new(a, aside_out);
+    part.p.diag->files = p->diag->files; /* to read: where an op came from */
+    part.p.diag->n_files = part.p.diag->cap_files = p->diag->n_files;
     bool aside = pthread_create(&thread, NULL, rest, &part) == 0;
     bool ok = emit_part(p, EMIT_PRODUCTS, &t, march, level, EMIT_OBJ, products);
     if (aside)
