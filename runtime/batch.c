@@ -2,7 +2,6 @@
  * table's unique rows with the places where they occur. Runs on one thread. */
 #include "runtime/reader_internal.h"
 #include "runtime/tables.h"
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +45,7 @@ struct RtAssembler {
     uint64_t *slot;          /* scratch: id << 32 | unique + 1, 0: free; at most half of them taken */
     uint8_t *bits;           /* [weight] log2 of the slots that the batches so far needed */
     uint32_t *number;        /* scratch of small tables: [id] unique + 1, 0: not met; all 0 between tables */
-    size_t cap_slots, cap_count;
+    size_t cap_slots, cap_number, cap_count;
     uint32_t *count; /* scratch: by unique row */
 };
 
@@ -309,20 +308,22 @@ static uint32_t number_new(RtAssembler *a, Numbers *x, uint64_t place, uint32_t 
     return number;
 }
 
-/* Replaces ids by the numbers of unique rows, and counts each one's occurrences. */
+/* Replaces ids by the numbers of unique rows, and counts each one's occurrences. Whether an id is new can't
+ * be foretold, so nothing branches on it. */
 static void number_directly(RtAssembler *a, Numbers *x, uint32_t *value, size_t n) {
+    enum { AHEAD = 16 };
     uint32_t *count = a->count, *number = a->number, *ids = x->ids, n_ids = x->n_ids;
     for (size_t i = 0; i < n; i++) {
-        uint32_t id = value[i];
+        uint32_t id = value[i], next = value[i + AHEAD < n ? i + AHEAD : i];
+        __builtin_prefetch(number + (next == RT_NO_ID ? 0 : next));
         if (id == RT_NO_ID) continue;
-        uint32_t u = number[id];
-        if (!u) {
-            ids[n_ids] = id;
-            count[n_ids] = 0;
-            number[id] = u = ++n_ids;
-        }
-        count[u - 1]++;
-        value[i] = u - 1;
+        uint32_t met = number[id], u = met ? met - 1 : n_ids;
+        ids[n_ids] = id; /* of the next number to give, whose place nobody uses yet */
+        count[n_ids] = 0;
+        n_ids += !met;
+        number[id] = u + 1;
+        count[u]++;
+        value[i] = u;
     }
     x->n_ids = n_ids;
 }
@@ -374,19 +375,12 @@ static void place_occurrences(RtAssembler *a, const Own *o, int lookup, uint32_t
     }
 }
 
-/* Rows that a large table stores as they are met; others have the id as storage row. */
+/* Where the rows stand; a second reader (evaluation) may share the tables. */
 static void find_slots(const RtAssembler *a, int weight, const uint32_t *id, uint32_t *slot, uint32_t n) {
-    static pthread_mutex_t lock =
-        PTHREAD_MUTEX_INITIALIZER; /* a second reader (evaluation) may share the tables */
-    const RtWeight *w = &a->p->m->weights[weight];
-    if (!w->sparse || w->dim[0] <= 1 << 20 || !a->tables) {
+    if (a->tables)
+        rt_tables_slots(a->tables, weight, id, n, a->p->purpose == RT_TRAIN, slot);
+    else
         memcpy(slot, id, (size_t)n * sizeof *slot);
-        return;
-    }
-    pthread_mutex_lock(&lock);
-    for (uint32_t u = 0; u < n; u++)
-        slot[u] = rt_tables_slot(a->tables, weight, id[u], a->p->purpose == RT_TRAIN);
-    pthread_mutex_unlock(&lock);
 }
 
 /* How many values of the batch are looked up in a table. */
@@ -407,11 +401,16 @@ static bool tables_fit(const RtAssembler *a, const Own *o, uint32_t n, RtMessage
 
 /* Into ids, which has room for all of them; returns how many there are. */
 static uint32_t number_table(RtAssembler *a, const Own *o, int weight, uint32_t n, uint32_t *ids) {
-    enum { LEAST_BITS = 6, SMALL = 1 << 16 }; /* rows of a table that has a place for each id's number */
+    enum { LEAST_BITS = 6 };
     const RtModel *m = a->p->m;
-    bool small = m->weights[weight].dim[0] <= SMALL;
+    size_t rows = (size_t)m->weights[weight].dim[0];
+    bool small = rows <= RT_MAPPED_ROWS;
     Numbers x = {.ids = ids};
-    if (small && !a->number) a->number = rt_reader_alloc(SMALL, sizeof *a->number);
+    if (small && rows > a->cap_number) {
+        free(a->number);
+        a->number = rt_reader_alloc(rows, sizeof *a->number);
+        a->cap_number = rows;
+    }
     if (!small) make_slots(a, &x, a->bits[weight] ? a->bits[weight] : LEAST_BITS);
     for (int l = 0; l < m->n_lookups; l++)
         if (looks_up(a, l, weight))

@@ -117,6 +117,13 @@ static inline void ask_for_row(const RtStore *s, uint32_t slot) {
     __builtin_prefetch(s->state + slot);
 }
 
+/* Rows are short: a call of memcpy for each would take longer than the copying. */
+static inline void copy_row(float *to, const float *from, uint64_t n) {
+    uint64_t e = 0;
+    for (; e + 4 <= n; e += 4) memcpy(to + e, from + e, 4 * sizeof *to);
+    for (; e < n; e++) to[e] = from[e];
+}
+
 void rt_tables_fetch(RtTables *t, const RtTableBatch *b, int weight, uint32_t lo, uint32_t hi, float *out,
                      bool train, uint64_t step) {
     RtStore *s = &t->store[weight];
@@ -125,7 +132,7 @@ void rt_tables_fetch(RtTables *t, const RtTableBatch *b, int weight, uint32_t lo
         float *to = out + u * s->width;
         if (u + ROWS_AHEAD < hi) ask_for_row(s, slots[u + ROWS_AHEAD]);
         if (train)
-            memcpy(to, row_for_training(t, s, ids[u], slots[u], step), s->width * sizeof(float));
+            copy_row(to, row_for_training(t, s, ids[u], slots[u], step), s->width);
         else if (slots[u] == RT_NO_ID || !(s->state[slots[u]] & ROW_TOUCHED))
             rt_init_values(s->w, t->seed, ids[u] * s->width, s->width, to);
         else
@@ -250,7 +257,7 @@ void rt_tables_loaded(RtTables *t, uint64_t step) {
     for (int i = 0; i < t->m->n_weights; i++) {
         RtStore *s = &t->store[i];
         uint64_t rows = s->direct ? s->rows : s->met;
-        bool all = !s->w->sparse && s->rows <= RT_DIRECT_ROWS; /* read as one piece, not by row */
+        bool all = !s->w->sparse && s->rows <= RT_MAPPED_ROWS; /* read as one piece, not by row */
         t->updates[i] = step;
         for (uint64_t r = 0; s->last && r < rows; r++)
             if (all || s->state[r]) s->last[r] = step;

@@ -20,7 +20,7 @@ void rt_ask_huge_pages(void *p, uint64_t bytes) {
 /* For what is used from its beginning on, without gaps. Huge pages, where the system has them: a save copies
  * the page tables (checkpoint_snapshot.c), which of small pages took 55 ms of CPU a gigabyte, of huge ones 1
  * ms; those that training writes to while a save goes on become small, and rows met first, which are the busy
- * ones, lie together. Rows that lie scattered would each cost a huge page. */
+ * ones, lie together. */
 static void *packed_pages(uint64_t bytes) {
     void *p = rt_pages(bytes);
     if (p) rt_ask_huge_pages(p, bytes);
@@ -36,45 +36,6 @@ static void *take(size_t n, size_t size) {
     return p;
 }
 
-/* ---- index of large tables ---- */
-
-static uint64_t *index_find(const RtSlotIndex *x, uint32_t id) {
-    uint64_t mask = x->size - 1, i = (uint64_t)id * 0x9e3779b97f4a7c15u >> 20 & mask;
-    while (x->entry[i] && (uint32_t)x->entry[i] != id + 1) i = (i + 1) & mask;
-    return &x->entry[i];
-}
-
-static void index_grow(RtSlotIndex *x) {
-    RtSlotIndex old = *x;
-    x->size = old.size ? old.size * 2 : 1024;
-    x->entry = take(x->size, sizeof *x->entry);
-    for (uint64_t i = 0; i < old.size; i++)
-        if (old.entry[i]) *index_find(x, (uint32_t)old.entry[i] - 1) = old.entry[i];
-    free(old.entry);
-}
-
-static uint32_t index_slot(RtStore *s, uint32_t id, bool create) {
-    RtSlotIndex *x = &s->index;
-    if (!x->size || (create && x->used * 2 >= x->size)) index_grow(x);
-    uint64_t *e = index_find(x, id);
-    if (*e) return (uint32_t)(*e >> 32);
-    if (!create) return RT_NO_ID;
-    uint32_t slot = s->met++;
-    s->ids[slot] = id;
-    *e = (uint64_t)slot << 32 | (id + 1);
-    x->used++;
-    return slot;
-}
-
-uint32_t rt_tables_slot(RtTables *t, int weight, uint32_t id, bool create) {
-    RtStore *s = &t->store[weight];
-    if (s->direct) return id;
-    pthread_mutex_lock(&s->lock); /* an evaluation's reader may look up while the next epoch is read ahead */
-    uint32_t slot = index_slot(s, id, create);
-    pthread_mutex_unlock(&s->lock);
-    return slot;
-}
-
 /* ---- making and freeing ---- */
 
 static bool needs_last(const RtOptimizer *o) {
@@ -88,7 +49,7 @@ static void store_describe(RtStore *s, const RtModel *m, const RtWeight *w) {
     s->rows = s->by_row ? (uint64_t)w->dim[0] : 1;
     s->width = w->size / s->rows;
     s->stride = s->width * (1 + w->n_slots);
-    s->direct = !w->sparse || s->rows <= RT_DIRECT_ROWS;
+    s->direct = !w->sparse;
     for (int k = 0; k < w->n_slots; k++)
         s->slot_start[k] = s->opt ? rt_opt_slot_start(s->opt, w->slots[k]) : 0;
     pthread_mutex_init(&s->lock, NULL);
@@ -101,8 +62,7 @@ static bool store_reserve(RtTables *t, int i) {
     if (s->by_row && needs_last(s->opt) && !(s->last = rt_pages(s->rows * sizeof *s->last))) return false;
     if (w->sparse) {
         uint64_t bytes = s->rows * s->stride * sizeof(float);
-        if (!(t->rows[i] = s->base = s->direct ? rt_pages(bytes) : packed_pages(bytes))) return false;
-        return s->direct || (s->ids = rt_pages(s->rows * sizeof *s->ids));
+        return (t->rows[i] = s->base = packed_pages(bytes)) && rt_slots_reserve(s);
     }
     if (!(t->weights[i] = packed_pages(w->size * sizeof(float)))) return false;
     for (int k = 0; k < w->n_slots; k++)
@@ -151,11 +111,10 @@ void rt_tables_free(RtTables *t) {
         rt_pages_free(s->base, s->rows * s->stride * sizeof(float));
         rt_pages_free(s->state, s->rows);
         rt_pages_free(s->last, s->rows * sizeof *s->last);
-        rt_pages_free(s->ids, s->rows * sizeof *s->ids);
+        rt_slots_free(s);
         rt_pages_free(t->weights[i], s->w->size * sizeof(float));
         for (int k = 0; k < 3; k++) rt_pages_free(t->slots[3 * i + k], s->w->size * sizeof(float));
         pthread_mutex_destroy(&s->lock);
-        free(s->index.entry);
         free(s->alpha);
     }
     free(t->store);
@@ -183,11 +142,8 @@ uint64_t rt_tables_bytes(const RtTables *t) {
             continue;
         }
         pthread_mutex_lock((pthread_mutex_t *)&s->lock); /* readers may be giving rows out */
-        uint64_t met = s->met, index = s->index.size;
+        sum += s->met * row + rt_slots_bytes(s);
         pthread_mutex_unlock((pthread_mutex_t *)&s->lock);
-        if (s->direct)
-            for (uint64_t r = 0; r < s->rows; r++) met += s->state[r] != 0;
-        sum += met * row + (s->direct ? 0 : met * sizeof *s->ids) + index * sizeof *s->index.entry;
     }
     return sum;
 }
@@ -203,7 +159,7 @@ uint64_t *rt_tables_updates(RtTables *t) { return t->updates; }
 uint64_t rt_tables_seed(const RtTables *t) { return t->seed; }
 double *rt_tables_keep_negatives(RtTables *t) { return &t->keep_negatives; }
 double *rt_tables_lr_scale(RtTables *t) { return &t->lr_scale; }
-bool rt_tables_is_large(const RtTables *t, int weight) { return t->store[weight].rows > RT_DIRECT_ROWS; }
+bool rt_tables_is_large(const RtTables *t, int weight) { return t->store[weight].rows > RT_MAPPED_ROWS; }
 uint64_t rt_tables_rows(const RtTables *t, int weight) { return t->store[weight].rows; }
 uint64_t rt_tables_width(const RtTables *t, int weight) { return t->store[weight].width; }
 float *rt_tables_dense(RtTables *t, int weight, int part) {

@@ -2,25 +2,28 @@
  *
  * A row is *initialised* when a training step first fetches it and *touched* when an update first writes it.
  * Only touched rows differ from their initial values, so only they count: in evaluation, in checkpoints.
- * Threading: rt_tables_slot may be called by readers' threads at any time (it locks); rt_fetch and rt_touched
- * by the threads of a step, each for rows of its own; the rest between steps. */
+ * Threading: rt_tables_slots may be called by readers' threads at any time (it locks); rt_fetch and
+ * rt_touched by the threads of a step, each for rows of its own; the rest between steps. */
 #ifndef CTRC_RUNTIME_TABLES_H
 #define CTRC_RUNTIME_TABLES_H
 #include "runtime/model.h"
 
 typedef struct RtTables RtTables;
 
-#define RT_DIRECT_ROWS (1u << 20) /* tables up to this size use the id as storage row */
+#define RT_MAPPED_ROWS (1u << 20) /* tables up to this size are saved whole, and find rows without hashing   \
+                                   */
 
 /* Reserves and initialises: dense weights and slots now, table rows when first met. */
 RtTables *rt_tables_new(const RtModel *m, uint64_t seed, char *err, size_t err_bytes);
 void rt_tables_free(RtTables *t);
-/* The storage row of an id; create: a new one if it has none, else RT_NO_ID. Tables of up to 2^20 rows: the
- * id. */
+/* The storage row of an id: of a sparse table in the order in which ids were first met, else the id. create:
+ * a new one if it has none, else RT_NO_ID. And of n different ids. */
 uint32_t rt_tables_slot(RtTables *t, int weight, uint32_t id, bool create);
+void rt_tables_slots(RtTables *t, int weight, const uint32_t *id, uint32_t n, bool create, uint32_t *slot);
 /* Initial value of elements first..first+n-1 of a weight, by (seed, name, element): numerics "Randomness". */
 void rt_init_values(const RtWeight *w, uint64_t seed, uint64_t first, uint64_t n, float *out);
-/* Of what fills at least one, where the system has them: p begins at the border of one, or of a small page. */
+/* Of what fills at least one, where the system has them: p begins at the border of one, or of a small page.
+ */
 enum { RT_HUGE_PAGE = 2 << 20 };
 void rt_ask_huge_pages(void *p, uint64_t bytes);
 /* The pointers that a step needs (weights, slots, table_rows). */

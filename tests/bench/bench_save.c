@@ -1,8 +1,8 @@
 /* How long training waits for a checkpoint: of a table of which so many bytes are touched, saved before
  * training goes on, and from a snapshot; and what the snapshot costs the steps behind it, by a pass over all
  * rows. bench_save [MB, default 1024] [saves, default 5] [whole] in the working directory, which needs twice
- * the bytes. whole: a table of 2^20 rows, whose rows lie at their ids; else a larger one, whose rows are
- * packed. Times are of the clock; in brackets of the CPU, which others may use. */
+ * the bytes. whole: a table of 2^20 rows, which is saved whole; else a larger one, of which the rows that
+ * were met are. Times are of the clock; in brackets of the CPU, which others may use. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -168,23 +168,39 @@ static void test_first_touch_large(void **state) {
     first_touch(FIX_USERS_LARGE);
 }
 
-static void test_large_index(void **state) {
-    (void)state;
-    RtModel *m = fix_model(FIX_USERS_LARGE);
+/* Storage rows are given out in the order in which ids are first met; looking up gives out none. */
+static void slots_as_met(const char *users, uint32_t n, uint32_t step) {
+    RtModel *m = fix_model(users);
     RtTables *t = tables(m, 1);
-    assert_true(rt_tables_is_large(t, FIX_USERS));
-    for (uint32_t i = 0; i < 50000; i++)
-        assert_int_equal(rt_tables_slot(t, FIX_USERS, i * 1999u % 99999989u, true), i);
-    for (uint32_t i = 0; i < 50000; i++)
-        assert_int_equal(rt_tables_slot(t, FIX_USERS, i * 1999u % 99999989u, false), i);
-    assert_int_equal(rt_tables_slot(t, FIX_USERS, 99999999, false), RT_NO_ID);
+    uint32_t rows = (uint32_t)m->weights[FIX_USERS].dim[0], last = rows - 1;
+    assert_int_equal(rt_tables_is_large(t, FIX_USERS), rows > RT_MAPPED_ROWS);
+    uint32_t *id = malloc(n * sizeof *id), *slot = malloc(n * sizeof *slot);
+    for (uint32_t i = 0; i < n; i++) id[i] = (uint32_t)((uint64_t)i * step % last);
+    rt_tables_slots(t, FIX_USERS, id, n, false, slot);
+    for (uint32_t i = 0; i < n; i++) assert_int_equal(slot[i], RT_NO_ID);
+    for (uint32_t i = 0; i < n / 2; i++) assert_int_equal(rt_tables_slot(t, FIX_USERS, id[i], true), i);
+    rt_tables_slots(t, FIX_USERS, id, n, true, slot);
+    for (uint32_t i = 0; i < n; i++) assert_int_equal(slot[i], i);
+    for (uint32_t i = 0; i < n; i++) assert_int_equal(rt_tables_slot(t, FIX_USERS, id[i], false), i);
+    assert_int_equal(rt_tables_slot(t, FIX_USERS, last, false), RT_NO_ID);
     assert_true(rt_tables_bytes(t) < 4000000);
     float v[2] = {1, 2}, got[2];
-    rt_tables_put_row(t, FIX_USERS, 99999999, 0, v);
-    rt_tables_get_row(t, FIX_USERS, 99999999, 0, got);
+    rt_tables_put_row(t, FIX_USERS, last, 0, v);
+    rt_tables_get_row(t, FIX_USERS, last, 0, got);
     assert_memory_equal(v, got, sizeof v);
+    assert_int_equal(rt_tables_slot(t, FIX_USERS, last, false), n);
+    free(id);
+    free(slot);
     rt_tables_free(t);
     rt_model_free(m);
+}
+static void test_slots_mapped(void **state) {
+    (void)state;
+    slots_as_met(FIX_USERS_SMALL, 900, 7);
+}
+static void test_slots_hashed(void **state) {
+    (void)state;
+    slots_as_met(FIX_USERS_LARGE, 50000, 1999);
 }
 
 /* ---- catching up ---- */
@@ -360,16 +376,12 @@ static void test_schedules(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_distributions),
-                                       cmocka_unit_test(test_elements_are_independent),
-                                       cmocka_unit_test(test_normal_shares),
-                                       cmocka_unit_test(test_first_touch_small),
-                                       cmocka_unit_test(test_first_touch_large),
-                                       cmocka_unit_test(test_large_index),
-                                       cmocka_unit_test(test_exact_adam),
-                                       cmocka_unit_test(test_adagrad_decay),
-                                       cmocka_unit_test(test_adagrad_decay_whole),
-                                       cmocka_unit_test(test_no_room),
-                                       cmocka_unit_test(test_schedules)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_distributions),     cmocka_unit_test(test_elements_are_independent),
+        cmocka_unit_test(test_normal_shares),     cmocka_unit_test(test_first_touch_small),
+        cmocka_unit_test(test_first_touch_large), cmocka_unit_test(test_slots_mapped),
+        cmocka_unit_test(test_slots_hashed),      cmocka_unit_test(test_exact_adam),
+        cmocka_unit_test(test_adagrad_decay),     cmocka_unit_test(test_adagrad_decay_whole),
+        cmocka_unit_test(test_no_room),           cmocka_unit_test(test_schedules)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
