@@ -140,6 +140,8 @@ RtExec *rt_exec_new(const RtModel *m, RtTables *tables, uint32_t threads, char *
 
 void rt_exec_free(RtExec *x) {
     if (!x) return;
+    for (uint32_t t = 0; x->index && t < rt_pool_threads(x->pool); t++) rt_index_scratch_free(x->index[t]);
+    free(x->index);
     rt_pool_free(x->pool);
     for (uint32_t t = 0; x->scratch && t < x->n_scratch; t++) {
         for (int i = 0; i < x->m->n_axes; i++) free(*local_arena(x, t, i));
@@ -161,8 +163,41 @@ void rt_exec_free(RtExec *x) {
     free(x);
 }
 
-void rt_exec_batch(RtExec *x, const RtBatch *b) {
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+typedef struct {
+    RtExec *x;
+    RtBatch *b;
+} Index;
+static void index_rows(void *arg, uint32_t thread, uint32_t threads) {
+    const Index *i = arg;
+    (void)threads;
+    uint64_t begun = rt_span();
+    if (begun) rt_profile_step_thread(thread);
+    rt_batch_index(i->b, i->x->index[thread]);
+    rt_span_end(begun, "number rows");
+}
+
+/* What the reader left to us. */
+static void index_batch(RtExec *x, RtBatch *b) {
+    double start = now();
+    if (!x->index) {
+        x->index = take(rt_pool_threads(x->pool), sizeof *x->index);
+        for (uint32_t t = 0; t < rt_pool_threads(x->pool); t++) x->index[t] = rt_index_scratch_new(x->m);
+    }
+    for (uint32_t t = 0; t < rt_pool_threads(x->pool); t++) rt_index_reserve(x->index[t], b);
+    rt_pool_run(x->pool, index_rows, &(Index){x, b});
+    b->to_index = false;
+    x->run_seconds += now() - start;
+}
+
+void rt_exec_batch(RtExec *x, RtBatch *b) {
     RtStep *s = &x->step;
+    if (b->to_index) index_batch(x, b);
     s->rows = s->row_hi = b->rows;
     s->inv_rows = b->rows ? 1.0f / (float)b->rows : 0;
     s->offsets = (void *)b->offsets;
@@ -176,12 +211,6 @@ void rt_exec_batch(RtExec *x, const RtBatch *b) {
     }
     for (int i = 0; i < x->m->n_weights; i++)
         if (x->uniq_elems[i]) room(&x->uniq_arena[i], &x->uniq_cap[i], x->uniq_elems[i], b->tables[i].n);
-}
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 typedef struct {

@@ -24,7 +24,8 @@ typedef struct RtExec {
     float loss;     /* of the last run, by rt_loss */
     bool loss_given;
     RtCheck check;
-    double run_seconds; /* in generated code, in all */
+    double run_seconds; /* in generated code and in indexing batches, in all */
+    RtIndexScratch **index; /* [thread], when first used */
     int function;       /* of the last run: RT_TRAIN … */
     struct RtNorms *norms; /* not NULL: the next training step is to fill it (norms.h) */
     uint64_t fixed_bytes, scratch_bytes;
@@ -37,8 +38,9 @@ typedef struct RtExec {
 /* tables are the caller's and must outlive it. NULL on error, with one line in err. */
 RtExec *rt_exec_new(const RtModel *m, RtTables *tables, uint32_t threads, char *err, size_t err_bytes);
 void rt_exec_free(RtExec *x);
-/* Makes b the batch of the next runs; it must stay until then. */
-void rt_exec_batch(RtExec *x, const RtBatch *b);
+/* Makes b the batch of the next runs; it must stay until then. What the reader left to index is indexed by all
+ * threads. */
+void rt_exec_batch(RtExec *x, RtBatch *b);
 /* Runs a function (RT_TRAIN …) over the batch. RT_TRAIN: step number x->step.step + 1, which stands in
  * x->step.step afterwards. False: the loss was not finite, nothing was updated. */
 bool rt_exec_run(RtExec *x, int function, RtStepFn fn);

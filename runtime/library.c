@@ -93,7 +93,7 @@ static Worker *worker_new(const RtLibrary *l, char *err, size_t err_bytes) {
     w->files = (RtFiles){.file = &w->file, .n = 1};
     w->rows = rt_rows_new();
     w->parser = rt_parser_new(l->plan, &w->files, RT_BAD_HOLD, NULL);
-    w->assembler = rt_assembler_new(l->plan, l->tables, batch);
+    w->assembler = rt_assembler_new(l->plan, l->tables, batch, false);
     w->batch = rt_batch_new(w->assembler);
     w->refs = rt_reader_alloc(batch, sizeof *w->refs);
     return w;

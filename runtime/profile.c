@@ -69,6 +69,11 @@ static void add(Lane *l, Event e) {
 }
 
 void rt_profile_thread(const char *name) { my_name = name; }
+void rt_profile_step_thread(uint32_t thread) {
+    if (mine) return;
+    lane();
+    snprintf(mine->name, sizeof mine->name, "step %u", thread);
+}
 bool rt_profile_is_on(void) { return atomic_load_explicit(&on, memory_order_relaxed); }
 uint64_t rt_span(void) { return rt_profile_is_on() ? now() : 0; }
 
@@ -80,10 +85,7 @@ void rt_span_end(uint64_t begun, const char *name) {
  * before. */
 void rt_mark(void *step, uint32_t thread, uint32_t what) {
     const RtExec *x = ((RtStep *)step)->runtime;
-    if (!mine) {
-        lane();
-        snprintf(mine->name, sizeof mine->name, "step %u", thread);
-    }
+    rt_profile_step_thread(thread);
     uint64_t t = now();
     if (what != RT_MARK_START)
         add(mine, (Event){.name = what == RT_MARK_BARRIER ? "barrier" : NULL,

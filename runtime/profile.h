@@ -24,6 +24,7 @@ bool rt_profile_close(uint64_t *steps, char *err, size_t err_bytes);
 
 /* What the calling thread is called in the profile; a constant. */
 void rt_profile_thread(const char *name);
+void rt_profile_step_thread(uint32_t thread); /* "step 0" …, of those that run steps, when they record */
 /* A span of the calling thread: 0 if nothing is recorded now. The name is a constant. */
 uint64_t rt_span(void);
 void rt_span_end(uint64_t begun, const char *name);

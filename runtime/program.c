@@ -57,7 +57,9 @@ RtReaderOptions rt_reader_options(const RtModel *m, const RtArgs *a, const RtWor
                                                             : RT_BAD_SKIP,
                              .bad_path = a->bad_rows,
                              .threads = threads > 1 ? (int)(threads / 2) : 1,
-                             .tables = t};
+                             .tables = t,
+                             /* where no CPU is left for the reader, it takes one from the step */
+                             .index_later = threads >= rt_cpus()};
 }
 
 int rt_main(const RtProgram *program, int argc, char **argv) {

@@ -218,7 +218,7 @@ static bool open_reader(RtReader *r, RtMessage *err) {
         !check_options(r, err))
         return false;
     if (!open_bad_files(r, err)) return false;
-    r->assembler = rt_assembler_new(r->plan, r->o.tables, r->o.batch);
+    r->assembler = rt_assembler_new(r->plan, r->o.tables, r->o.batch, r->o.index_later);
     char reason[RT_SHOWN];
     if (pipe(r->wake)) return rt_message(err, "cannot make a pipe: %s", rt_reason(errno, reason));
     return start_threads(r, err);

@@ -1,5 +1,6 @@
 /* The reader stage: log files → batches. It runs on its own threads ahead of the step: decompresses, splits,
- * parses, computes features (hash, vocab, …), shuffles, and finds each table's unique rows.
+ * parses, computes features (hash, vocab, …), shuffles, and finds each table's unique rows, or leaves these to
+ * the step's threads.
  *
  * The files are one stream in the order given (directories by name); batches cross files, not epochs; the last
  * batch of an epoch may be short. Shuffle permutes each run of n consecutive rows by (seed, epoch, run). */
@@ -36,6 +37,7 @@ typedef struct {
     const char *bad_path;    /* --bad-rows: where bad lines go, NULL: nowhere */
     int threads;             /* parsing threads, at least 1 */
     RtTables *tables;        /* may be NULL if no table is larger than 2^20 rows */
+    bool index_later;        /* batches come without tables (RtBatch.to_index) */
     /* resume: begin in this epoch (from 0), behind this many rows of it; `epochs` counts from 0 all the same */
     uint64_t first_epoch, skip_rows;
     uint64_t bad_before;     /* resume behind the first epoch: bad rows in it, */
@@ -50,12 +52,24 @@ typedef struct {
     const uint32_t **offsets;      /* [axis]; NULL for axes that nothing in this purpose reads */
     const void **inputs;           /* [input]; NULL for inputs that this purpose doesn't read */
     RtTableBatch *tables;          /* [weight] */
+    bool to_index;                 /* tables are still to be filled, by rt_batch_index */
     const uint32_t *row_file;      /* [rows] index into the reader's files */
     const uint64_t *row_line;      /* [rows] line number, from 1 */
     const bool *row_bad;           /* [rows] a bad row's place */
     const RtText *row_echo;        /* [rows] what RtReaderOptions.echo asks for; NULL: nothing */
     void *own;
 } RtBatch;
+
+/* ---- unique rows of a batch (batch_index.c) ---- */
+typedef struct RtIndexScratch RtIndexScratch; /* of one thread, for any number of batches of the model */
+RtIndexScratch *rt_index_scratch_new(const RtModel *m);
+void rt_index_scratch_free(RtIndexScratch *s);
+/* Before: room for what the batch needs, so that rt_batch_index itself allocates nothing. */
+void rt_index_reserve(RtIndexScratch *s, const RtBatch *b);
+/* Called by any number of threads at once, each with scratch of its own: numbers the unique rows of tables that none
+ * of them has taken, fills RtBatch.tables and replaces ids in the inputs that are lookups. When all have returned, it
+ * is done, and the caller clears to_index. Same bytes whoever does what. */
+void rt_batch_index(RtBatch *b, RtIndexScratch *s);
 
 /* NULL on error; err holds the message ("data.csv: cannot open: no such file", …). */
 RtReader *rt_reader_open(const RtModel *m, const RtReaderOptions *o, char *err, size_t err_bytes);

@@ -298,7 +298,8 @@ typedef struct {
 } RtRef;
 void rt_shuffle_run(RtRef *ref, uint64_t n, uint64_t seed, uint64_t epoch, uint64_t run);
 typedef struct RtAssembler RtAssembler;
-RtAssembler *rt_assembler_new(const RtPlan *p, RtTables *tables, uint32_t batch);
+/* index_later: rt_batch_index is left to who gets the batch. */
+RtAssembler *rt_assembler_new(const RtPlan *p, RtTables *tables, uint32_t batch, bool index_later);
 void rt_assembler_free(RtAssembler *a);
 /* Each batch in flight has its own memory; b->own starts with this. */
 typedef struct RtBatchOwn {
@@ -311,6 +312,9 @@ RtBatch *rt_batch_new(const RtAssembler *a);
 void rt_batch_free(const RtAssembler *a, RtBatch *b);
 /* False: more values than a batch can hold. */
 bool rt_batch_fill(RtAssembler *a, RtBatch *b, const RtRef *refs, uint32_t n, RtMessage *err);
+/* Before rt_batch_index: how many values each table has to look up, and room for them. False: *weight has too
+ * many. */
+bool rt_batch_count(RtBatch *b, int *weight);
 
 /* ---- the reader itself (reader.c) and its assembly thread (reader_assemble.c) ---- */
 typedef struct RtBadFiles RtBadFiles;

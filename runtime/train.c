@@ -105,7 +105,7 @@ static bool evaluation_is_due(const RtTrain *t, uint64_t rows) {
     return e->rows ? t->run.rows / n > (t->run.rows - rows) / n : t->run.steps % n == 0;
 }
 
-static int step(RtTrain *t, const RtBatch *b) {
+static int step(RtTrain *t, RtBatch *b) {
     uint64_t begun = rt_span();
     rt_exec_batch(t->x, b);
     rt_train_before_step(t);

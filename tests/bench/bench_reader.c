@@ -58,7 +58,7 @@ static void stages(const RtModel *m, RtReaderOptions o) {
         exit((fprintf(stderr, "%s\n", err.text), 1));
     RtCutter *c = rt_cutter_new(p, &files, -1);
     RtParser *parser = rt_parser_new(p, &files, RT_BAD_FAIL, NULL);
-    RtAssembler *a = rt_assembler_new(p, o.tables, o.batch);
+    RtAssembler *a = rt_assembler_new(p, o.tables, o.batch, false);
     RtBatch *batch = rt_batch_new(a);
     RtRef *ref = NULL;
     size_t n_ref = 0, cap_ref = 0;

@@ -26,7 +26,7 @@ for level in -O2 -O0 --enable=micro-batch'(n=2)'; do
   while read -r at; do # a batch of one block of rows is one thread's
     grep -q "^step [01]	$at [a-z]" counts || fail "$level: no kernel of $at"
   done < lines
-  ! awk -F'\t' '$1 ~ /^step/' counts | grep -vE '	(clicks\.ctr:[0-9]+ [a-z_0-9]+([+*][a-z_0-9]+)*|step|barrier|evaluation|checkpoint|wait for rows)	[0-9]+$' || fail "other names"
+  ! awk -F'\t' '$1 ~ /^step/' counts | grep -vE '	(clicks\.ctr:[0-9]+ [a-z_0-9]+([+*][a-z_0-9]+)*|step|barrier|number rows|evaluation|checkpoint|wait for rows)	[0-9]+$' || fail "other names"
   [ "$(count "step 0" barrier)" = "$(count "step 1" barrier)" ] && [ "$(count "step 1" barrier)" -ge 40 ] || fail "barriers: $(grep barrier counts)"
 done
 # with a block of rows for each, every thread has them all

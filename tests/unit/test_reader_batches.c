@@ -1,6 +1,7 @@
 /* Batches: order, shuffling, epochs, the cache, each table's unique rows; the same for any number of threads.
  */
 #include "reader_fixture.h"
+#include "runtime/pool.h"
 #include "runtime/reader_internal.h"
 #include <xxhash.h>
 
@@ -97,12 +98,27 @@ static uint64_t digest(const RtModel *m, const RtBatch *b) {
     return h;
 }
 
-/* A line for each batch, which is fully checked. */
+enum { INDEXERS = 3 };
+typedef struct {
+    RtBatch *b;
+    RtIndexScratch *scratch[INDEXERS];
+} Indexers;
+static void index_rows(void *arg, uint32_t thread, uint32_t threads) {
+    Indexers *x = arg;
+    (void)threads;
+    rt_batch_index(x->b, x->scratch[thread]);
+}
+
+/* A line for each batch, which is fully checked. Those that come without tables are indexed by three threads.
+ */
 static char *run(const RtModel *m, const RtReaderOptions *o) {
     char err[1200] = "";
     Text t = {0};
     say(&t, "%s", "");
     RtReader *r = rt_reader_open(m, o, err, sizeof err);
+    RtPool *pool = rt_pool_new(INDEXERS);
+    Indexers x = {0};
+    for (int i = 0; i < INDEXERS; i++) x.scratch[i] = rt_index_scratch_new(m);
     RtBatch *b;
     int got = -1, n = 0;
     double progress = 0;
@@ -110,6 +126,10 @@ static char *run(const RtModel *m, const RtReaderOptions *o) {
     while (r && (got = rt_reader_next(r, &b, err, sizeof err)) == 1) {
         assert_true(b->rows >= 1 && b->rows <= o->batch);
         assert_true(b->rows == o->batch || b->last_of_epoch);
+        assert_int_equal(b->to_index, o->index_later);
+        x.b = b;
+        for (int i = 0; i < INDEXERS && b->to_index; i++) rt_index_reserve(x.scratch[i], b);
+        if (b->to_index) rt_pool_run(pool, index_rows, &x);
         if (b->epoch != epoch) progress = 0;
         epoch = b->epoch;
         assert_true(rt_reader_progress(r) >= progress && rt_reader_progress(r) <= 1);
@@ -125,6 +145,8 @@ static char *run(const RtModel *m, const RtReaderOptions *o) {
     }
     if (got < 0) fail_msg("%s", err);
     rt_reader_close(r);
+    for (int i = 0; i < INDEXERS; i++) rt_index_scratch_free(x.scratch[i]);
+    rt_pool_free(pool);
     return t.s;
 }
 
@@ -201,11 +223,11 @@ static void test_threads_and_cache(void **state) {
         o.batch = 1000;
         o.shuffle = shuffled ? 30000 : 0;
         o.threads = 1;
-        o.cache = false;
+        o.cache = o.index_later = false;
         char *want = run_anew(m, o);
         for (int k = 0; k < 3; k++) {
             o.threads = 1 + 3 * (k & 1);
-            o.cache = k >= 1;
+            o.cache = o.index_later = k >= 1;
             char *got = run_anew(m, o);
             assert_int_equal(strlen(got), strlen(want));
             assert_memory_equal(got, want, strlen(want));
@@ -402,7 +424,7 @@ static void test_bad_descriptions(void **state) {
 static bool fill_claiming(const RtModel *m, uint32_t values, uint64_t first, uint64_t *line, RtMessage *err) {
     RtPlan *p = rt_plan_new(m, RT_TRAIN, err);
     assert_non_null(p);
-    RtAssembler *a = rt_assembler_new(p, NULL, 2);
+    RtAssembler *a = rt_assembler_new(p, NULL, 2, false);
     RtBatch *b = rt_batch_new(a);
     RtRows *rows = rt_rows_new();
     enum { WORDS = 64 };
