@@ -21,8 +21,9 @@ struct RtSaver {
     char why[RT_MESSAGE];
 };
 
-/* AddressSanitizer's allocator (GCC 12) doesn't hold its locks over a fork, as malloc does: with a reader amid an
- * allocation the child would wait for ever. test_runtime_snapshot forks in the sanitizers' tree, too. */
+/* AddressSanitizer's allocator (GCC 12) doesn't hold its locks over a fork, as malloc does: with a reader
+ * amid an allocation the child would wait for ever. test_runtime_snapshot forks in the sanitizers' tree, too.
+ */
 #ifdef __SANITIZE_ADDRESS__
 enum { CHILD_MAY_ALLOCATE = false };
 #else
@@ -245,7 +246,7 @@ static RtTables *load(const RtModel *m, const char *dir, const json_t *json, RtS
                       char *err, size_t err_bytes) {
     uint64_t seed = (uint64_t)json_integer_value(json_object_get(json, "seed"));
     *got = RT_READ_OTHER;
-    RtTables *t = rt_tables_new(m, seed, err, err_bytes);
+    RtTables *t = (slots == RT_SLOTS_NONE ? rt_tables_new_fixed : rt_tables_new)(m, seed, err, err_bytes);
     if (t && (*got = read_weights(m, dir, json, t, slots, err, err_bytes)) != RT_READ_OK) {
         rt_tables_free(t);
         return NULL;

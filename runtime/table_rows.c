@@ -6,7 +6,7 @@
 #include <string.h>
 
 static void slots_initialise(const RtStore *s, float *row) {
-    for (int k = 0; k < s->w->n_slots; k++)
+    for (int k = 0; k < s->n_slots; k++)
         for (uint64_t e = 0; e < s->width; e++) row[(k + 1) * s->width + e] = s->slot_start[k];
 }
 static void row_initialise(const RtTables *t, const RtStore *s, uint32_t id, float *row) {
@@ -73,18 +73,25 @@ static void catch_up(RtStore *s, uint32_t slot, float *row, uint64_t to) {
     s->last[slot] = to;
 }
 
+/* Rows are short: a call of memcpy for each would take longer than the copying. */
+static inline void copy_row(float *to, const float *from, uint64_t n) {
+    uint64_t e = 0;
+    for (; e + 4 <= n; e += 4) memcpy(to + e, from + e, 4 * sizeof *to);
+    for (; e < n; e++) to[e] = from[e];
+}
+
 /* The same for one part of it, without storing. */
 static void copy_caught_up(const RtStore *s, uint32_t slot, int part, uint64_t to, float *out) {
     const float *row = s->base + slot * s->stride;
     uint64_t from = s->last ? s->last[slot] : to;
     if (from >= to) {
-        memcpy(out, row + part * s->width, s->width * sizeof(float));
+        copy_row(out, row + part * s->width, s->width);
         return;
     }
     for (uint64_t e = 0; e < s->width; e += LANES) {
         float b[3][LANES];
         uint64_t n = s->width - e < LANES ? s->width - e : LANES;
-        for (int k = 0; k <= s->w->n_slots && k < 3; k++)
+        for (int k = 0; k <= s->n_slots && k < 3; k++)
             memcpy(b[k], row + k * s->width + e, n * sizeof(float));
         if (s->opt->kind == RT_ADAM)
             adam_missed(s, from, to, n, b[0], b[1], b[2]);
@@ -115,13 +122,6 @@ static inline void ask_for_row(const RtStore *s, uint32_t slot) {
     for (uint64_t e = 0; e < s->width; e += LINE_FLOATS) __builtin_prefetch(row + e);
     __builtin_prefetch(row + s->width - 1);
     __builtin_prefetch(s->state + slot);
-}
-
-/* Rows are short: a call of memcpy for each would take longer than the copying. */
-static inline void copy_row(float *to, const float *from, uint64_t n) {
-    uint64_t e = 0;
-    for (; e + 4 <= n; e += 4) memcpy(to + e, from + e, 4 * sizeof *to);
-    for (; e < n; e++) to[e] = from[e];
 }
 
 void rt_tables_fetch(RtTables *t, const RtTableBatch *b, int weight, uint32_t lo, uint32_t hi, float *out,

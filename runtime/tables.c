@@ -42,15 +42,16 @@ static bool needs_last(const RtOptimizer *o) {
     return o && (o->kind == RT_ADAGRAD_DECAY || (o->kind == RT_ADAM && o->exact));
 }
 
-static void store_describe(RtStore *s, const RtModel *m, const RtWeight *w) {
+static void store_describe(RtStore *s, const RtModel *m, const RtWeight *w, bool trained) {
     s->w = w;
     s->opt = w->optimizer >= 0 ? &m->opts[w->optimizer] : NULL;
     s->by_row = w->rank && (w->table || w->sparse || w->lazy);
     s->rows = s->by_row ? (uint64_t)w->dim[0] : 1;
     s->width = w->size / s->rows;
-    s->stride = s->width * (1 + w->n_slots);
+    s->n_slots = trained ? w->n_slots : 0;
+    s->stride = s->width * (1 + (uint64_t)s->n_slots);
     s->direct = !w->sparse;
-    for (int k = 0; k < w->n_slots; k++)
+    for (int k = 0; k < s->n_slots; k++)
         s->slot_start[k] = s->opt ? rt_opt_slot_start(s->opt, w->slots[k]) : 0;
     pthread_mutex_init(&s->lock, NULL);
 }
@@ -59,13 +60,14 @@ static bool store_reserve(RtTables *t, int i) {
     RtStore *s = &t->store[i];
     const RtWeight *w = s->w;
     if (s->by_row && !(s->state = rt_pages(s->rows))) return false;
-    if (s->by_row && needs_last(s->opt) && !(s->last = rt_pages(s->rows * sizeof *s->last))) return false;
+    if (t->trained && s->by_row && needs_last(s->opt) && !(s->last = rt_pages(s->rows * sizeof *s->last)))
+        return false;
     if (w->sparse) {
         uint64_t bytes = s->rows * s->stride * sizeof(float);
         return (t->rows[i] = s->base = packed_pages(bytes)) && rt_slots_reserve(s);
     }
     if (!(t->weights[i] = packed_pages(w->size * sizeof(float)))) return false;
-    for (int k = 0; k < w->n_slots; k++)
+    for (int k = 0; k < s->n_slots; k++)
         if (!(t->slots[3 * i + k] = packed_pages(w->size * sizeof(float)))) return false;
     return true;
 }
@@ -78,18 +80,18 @@ static void fill(float *p, uint64_t n, float value) {
 static void dense_initialise(RtTables *t, int i) {
     const RtStore *s = &t->store[i];
     rt_init_values(s->w, t->seed, 0, s->w->size, t->weights[i]);
-    for (int k = 0; k < s->w->n_slots; k++) fill(t->slots[3 * i + k], s->w->size, s->slot_start[k]);
+    for (int k = 0; k < s->n_slots; k++) fill(t->slots[3 * i + k], s->w->size, s->slot_start[k]);
 }
 
-RtTables *rt_tables_new(const RtModel *m, uint64_t seed, char *err, size_t err_bytes) {
+static RtTables *make(const RtModel *m, uint64_t seed, bool trained, char *err, size_t err_bytes) {
     RtTables *t = take(1, sizeof *t);
-    *t = (RtTables){.m = m, .seed = seed, .keep_negatives = 1, .lr_scale = 1};
+    *t = (RtTables){.m = m, .seed = seed, .trained = trained, .keep_negatives = 1, .lr_scale = 1};
     t->store = take(m->n_weights, sizeof *t->store);
     t->updates = take(m->n_weights, sizeof *t->updates);
     t->weights = take(m->n_weights, sizeof *t->weights);
     t->rows = take(m->n_weights, sizeof *t->rows);
     t->slots = take(3 * (size_t)m->n_weights, sizeof *t->slots);
-    for (int i = 0; i < m->n_weights; i++) store_describe(&t->store[i], m, &m->weights[i]);
+    for (int i = 0; i < m->n_weights; i++) store_describe(&t->store[i], m, &m->weights[i], trained);
     for (int i = 0; i < m->n_weights; i++) {
         if (store_reserve(t, i)) continue;
         const RtStore *s = &t->store[i];
@@ -102,6 +104,13 @@ RtTables *rt_tables_new(const RtModel *m, uint64_t seed, char *err, size_t err_b
     for (int i = 0; i < m->n_weights; i++)
         if (!m->weights[i].sparse) dense_initialise(t, i);
     return t;
+}
+
+RtTables *rt_tables_new(const RtModel *m, uint64_t seed, char *err, size_t err_bytes) {
+    return make(m, seed, true, err, err_bytes);
+}
+RtTables *rt_tables_new_fixed(const RtModel *m, uint64_t seed, char *err, size_t err_bytes) {
+    return make(m, seed, false, err, err_bytes);
 }
 
 void rt_tables_free(RtTables *t) {
@@ -138,7 +147,7 @@ uint64_t rt_tables_bytes(const RtTables *t) {
         const RtStore *s = &t->store[i];
         uint64_t row = s->stride * sizeof(float) + 1 + (s->last ? sizeof *s->last : 0);
         if (!s->w->sparse) {
-            sum += s->w->size * sizeof(float) * (1 + s->w->n_slots);
+            sum += s->w->size * sizeof(float) * (1 + (uint64_t)s->n_slots);
             continue;
         }
         pthread_mutex_lock((pthread_mutex_t *)&s->lock); /* readers may be giving rows out */

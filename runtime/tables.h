@@ -15,6 +15,9 @@ typedef struct RtTables RtTables;
 
 /* Reserves and initialises: dense weights and slots now, table rows when first met. */
 RtTables *rt_tables_new(const RtModel *m, uint64_t seed, char *err, size_t err_bytes);
+/* Without slots, for what is evaluated, predicts or is exported: a third of the memory, with adam. Of such tables there
+ * is part 0 only, and no training step, no save. */
+RtTables *rt_tables_new_fixed(const RtModel *m, uint64_t seed, char *err, size_t err_bytes);
 void rt_tables_free(RtTables *t);
 /* The storage row of an id: of a sparse table in the order in which ids were first met, else the id. create:
  * a new one if it has none, else RT_NO_ID. And of n different ids. */

@@ -19,6 +19,7 @@ typedef struct {
     const RtOptimizer *opt; /* NULL if not trained */
     uint64_t width, stride; /* floats a row: of the weight, and with its slots */
     uint64_t rows;          /* capacity */
+    int n_slots;            /* the weight's, or 0 where nothing is trained */
     bool by_row;            /* a table, or a weight updated by row, whatever its storage */
     bool direct;            /* storage row = id: what is kept whole */
     float slot_start[3];
@@ -37,6 +38,7 @@ typedef struct {
 struct RtTables {
     const RtModel *m;
     uint64_t seed, done; /* done: steps trained */
+    bool trained;        /* there are slots, and what catching up needs */
     double keep_negatives, lr_scale;
     RtStore *store;                   /* [weight] */
     uint64_t *updates;                /* [weight] */

@@ -55,7 +55,8 @@ static int measure(const RtModel *m, char **arg) {
                          .epochs = strtoull(arg[3], NULL, 10),
                          .cache = true,
                          .threads = threads > 1 ? threads / 2 : 1,
-                         .tables = t};
+                         .tables = t,
+                         .index_later = (uint32_t)threads >= rt_cpus()};
     RtReader *r = x ? rt_reader_open(m, &o, err, sizeof err) : NULL;
     RtMetrics *s = rt_metrics_new(m);
     int code = r ? run(x, r, s, function, err) : fail(err);

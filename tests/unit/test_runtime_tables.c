@@ -203,6 +203,29 @@ static void test_slots_hashed(void **state) {
     slots_as_met(FIX_USERS_LARGE, 50000, 1999);
 }
 
+/* Without slots: rows and whole weights read as written, in less memory. */
+static void test_fixed(void **state) {
+    (void)state;
+    RtModel *m = fix_model(FIX_USERS_LARGE);
+    char err[400];
+    RtTables *both[] = {tables(m, 5), rt_tables_new_fixed(m, 5, err, sizeof err)};
+    assert_non_null(both[1]);
+    uint64_t bytes[2];
+    float put[2] = {3, 4}, got[2][6];
+    for (int k = 0; k < 2; k++) {
+        for (uint32_t id = 0; id < 1000; id++) rt_tables_put_row(both[k], FIX_USERS, 7 * id, 0, put);
+        rt_tables_loaded(both[k], 12);
+        Batch e = batch(both[k], FIX_USERS, false, IDS(7, 3, 14));
+        rt_tables_fetch(both[k], BIND(e), FIX_USERS, 0, 3, got[k], false, 0);
+        bytes[k] = rt_tables_bytes(both[k]);
+        rt_tables_free(both[k]);
+    }
+    assert_memory_equal(got[0], got[1], sizeof got[0]);
+    assert_float_equal(got[1][5], 4, 0);
+    assert_true(bytes[1] + 1000 * sizeof put <= bytes[0]);
+    rt_model_free(m);
+}
+
 /* ---- catching up ---- */
 
 static const char ada_opt[] =
@@ -376,12 +399,18 @@ static void test_schedules(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_distributions),     cmocka_unit_test(test_elements_are_independent),
-        cmocka_unit_test(test_normal_shares),     cmocka_unit_test(test_first_touch_small),
-        cmocka_unit_test(test_first_touch_large), cmocka_unit_test(test_slots_mapped),
-        cmocka_unit_test(test_slots_hashed),      cmocka_unit_test(test_exact_adam),
-        cmocka_unit_test(test_adagrad_decay),     cmocka_unit_test(test_adagrad_decay_whole),
-        cmocka_unit_test(test_no_room),           cmocka_unit_test(test_schedules)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_distributions),
+                                       cmocka_unit_test(test_elements_are_independent),
+                                       cmocka_unit_test(test_normal_shares),
+                                       cmocka_unit_test(test_first_touch_small),
+                                       cmocka_unit_test(test_first_touch_large),
+                                       cmocka_unit_test(test_fixed),
+                                       cmocka_unit_test(test_slots_mapped),
+                                       cmocka_unit_test(test_slots_hashed),
+                                       cmocka_unit_test(test_exact_adam),
+                                       cmocka_unit_test(test_adagrad_decay),
+                                       cmocka_unit_test(test_adagrad_decay_whole),
+                                       cmocka_unit_test(test_no_room),
+                                       cmocka_unit_test(test_schedules)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
