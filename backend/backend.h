@@ -8,6 +8,12 @@
 /* --march: "native", "x86-64-v3", "x86-64-v4". False and an error in d if unknown or lower than v3. */
 bool backend_target(Diag *d, const char *march, PassTarget *out);
 
+/* What products were measured to cost on this CPU, for schedule and the plan; NULL: nothing is known, or
+ * march isn't native. */
+struct PassCosts *backend_costs(Diag *d, Arena *a, const char *march);
+/* The same, and schedule will have the program's products measured anew. NULL: error reported. */
+struct PassCosts *backend_tune(Diag *d, Arena *a, const char *lib_dir);
+
 typedef enum { EMIT_LLVM, EMIT_ASM, EMIT_OBJ } BackendEmit;
 /* The program after all passes (funcs train, eval, predict with plans) → text or object at out. */
 /* A level below -O's: LLVM selects instructions and optimises nothing, in a fifth of the time; for tests. */
@@ -15,17 +21,20 @@ enum { BACKEND_QUICK = -1 };
 bool backend_emit(IrProgram *p, const char *march, int level, BackendEmit what, FILE *out);
 /* The same as two object files for one link, made side by side by two threads. */
 bool backend_emit_parts(IrProgram *p, const char *march, int level, FILE *products, FILE *others);
-/* Object to a temporary file, linked by `cc` with lib_dir/libctrc_rt.a; replaces exe whole or not at all. alone:
- * linked statically, so that it needs no library where it runs; then no product may go to oneDNN. */
-bool backend_link(IrProgram *p, const char *march, int level, const char *lib_dir, const char *exe, bool alone);
+/* Object to a temporary file, linked by `cc` with lib_dir/libctrc_rt.a; replaces exe whole or not at all.
+ * alone: linked statically, so that it needs no library where it runs; then no product may go to oneDNN. */
+bool backend_link(IrProgram *p, const char *march, int level, const char *lib_dir, const char *exe,
+                  bool alone);
 /* The same as a shared library that exports the model's own names alone, with a header MODEL.h beside it. */
 bool backend_link_library(IrProgram *p, const char *march, int level, const char *lib_dir, const char *so);
 /* The model description (runtime/README.md), malloc'd, NUL-terminated. */
 char *backend_describe(IrProgram *p, const char *march);
-/* The prediction as an ONNX graph without weights: JSON (onnx.c), malloc'd; NULL: there is no function `predict`. */
+/* The prediction as an ONNX graph without weights: JSON (onnx.c), malloc'd; NULL: there is no function
+ * `predict`. */
 char *backend_onnx(IrProgram *p);
-bool backend_emit_plan(IrProgram *p, const char *march, FILE *out); /* --emit=plan */
-void backend_emit_dot(IrProgram *p, FILE *out);                     /* --emit=dot */
+/* --emit=plan; costs: what schedule chose by, or NULL */
+bool backend_emit_plan(IrProgram *p, const char *march, const struct PassCosts *costs, FILE *out);
+void backend_emit_dot(IrProgram *p, FILE *out); /* --emit=dot */
 /* --emit=html: the page of a program, whose text is kept before the first pass and after each. */
 typedef struct BackendPage BackendPage;
 BackendPage *backend_page_new(Arena *a);

@@ -37,7 +37,7 @@ typedef struct Emit {
     LLVMTypeRef f32, i1, i8, i32, i64, ptr, none;
     LLVMTypeRef t_step, t_table, t_opt, t_blob, t_model;
     /* the kernel being emitted */
-    int64_t local_at;  /* bytes of kernels' scratch in this function, behind which the rows of a block stand */
+    int64_t local_at; /* bytes of kernels' scratch in this function, behind which the rows of a block stand */
     Val fn, step, lo, hi, scratch;
     const IrNode *region;    /* FUSED node whose body is being emitted: ARG means its operand */
     LLVMBasicBlockRef entry; /* of the kernel: allocas and what is loaded once go here */
@@ -81,7 +81,7 @@ void emit_store(Emit *e, Val v, Val p);
 enum { CACHE_LINE = 16 }; /* floats */
 void emit_prefetch(Emit *e, Val p, bool to_write);
 void emit_prefetch_run(Emit *e, Val p, int64_t floats, bool to_write); /* a line after the other */
-void emit_prefetch_far(Emit *e, Val p); /* into the second-level cache */
+void emit_prefetch_far(Emit *e, Val p);                                /* into the second-level cache */
 Val emit_load(Emit *e, LLVMTypeRef t, Val p);
 Val emit_load_elem(Emit *e, LLVMTypeRef t, Val base, Val index); /* base[index] of type t */
 Val emit_var(Emit *e, LLVMTypeRef t);                            /* a local variable; becomes a register */
@@ -323,6 +323,13 @@ Val emit_bf16_zero_unless(Emit *e, Val exists, Val v);
 /* So many rows of A, from `a` on, as pairs: row by row, or side by side if that is how A stands. */
 enum { EMIT_BF16_ROWS = 192 }; /* at most */
 void emit_bf16_left(Emit *e, const EmitGemm *g, Val a, Val rows, Val to);
+
+/* ---- emit_library.c: products by calls of rt_gemm ---- */
+/* Rows lo..hi-1 of C = A B in one call; tb: B is stored [n,k]. */
+void emit_library(Emit *e, const EmitGemm *g, bool tb, Val lo, Val hi);
+/* Strips lo..hi-1 of C = x^T g, of EMIT_LIBRARY_STRIP rows each, a call for each. */
+enum { EMIT_LIBRARY_STRIP = 64 };
+void emit_library_grad(Emit *e, const EmitGradW *g, Val lo, Val hi);
 
 /* ---- emit_product.c, emit_narrow.c ---- */
 /* A product x @ y, or x^T g, in numbers: `many` products a unit of [m,k] by [k,n]. */

@@ -3,11 +3,13 @@
 #include <inttypes.h>
 #include <string.h>
 #include "backend/plan_facts.h"
+#include "passes/product_cost.h"
 
 typedef struct {
     IrProgram *p;
     const PassTarget *t;
     PlanRates rates;
+    const PassCosts *costs; /* NULL: none */
     FILE *out;
 } Plan;
 
@@ -80,6 +82,36 @@ static void choices(const Plan *plan, const IrBody *b) {
     }
 }
 
+/* Why the figures led to this kernel, where they don't say it by themselves. */
+static const char *why_not_faster(const PassCost *c, const char *made) {
+    bool library = c->library > c->tile * PASS_LIBRARY_AHEAD, is_library = !strcmp(made, "library");
+    if (library != is_library) return ", by schedule's arguments or together with others of its size";
+    return !is_library && c->library > c->tile ? ", as the library isn't a tenth faster" : "";
+}
+
+/* What each product was measured to cost, and what followed. */
+static void measured(const Plan *plan, const IrFunc *f) {
+    Arena *a = plan->p->arena;
+    const char **told = ARENA_ARRAY(a, const char *, f->body.n + 1);
+    int n = 0;
+    for (int i = 0; i < f->body.n; i++) {
+        PassProduct s;
+        const IrNode *node = f->body.nodes[i];
+        if (!ir_runs(node) || !pass_product(plan->p, f, node, node->plan.block, &s)) continue;
+        const char *key = pass_product_key(a, &s), *made = plan_kernel(plan->t, node);
+        const PassCost *c = pass_cost(plan->costs, key);
+        bool known = false;
+        for (int k = 0; k < n; k++) known |= !strcmp(told[k], key);
+        if (known) continue;
+        told[n++] = key;
+        if (c)
+            fprintf(plan->out, "  measured: %s: tile %.1f GFLOP/s, library %.1f: %s%s\n", key, c->tile,
+                    c->library, made, why_not_faster(c, made));
+        else
+            fprintf(plan->out, "  not measured: %s: %s\n", key, made);
+    }
+}
+
 /* Tables whose unique rows take as much are told in one line. */
 static void unique_rows(const Plan *plan, const IrFunc *f) {
     const IrProgram *p = plan->p;
@@ -132,6 +164,7 @@ static void function(const Plan *plan, const IrFunc *f) {
             "a step of %" PRId64 " rows\n",
             kernels, sum.phases, sum.flops / 1e6, sum.bytes / 1e6, 1e3 * seconds, plan->p->batch);
     choices(plan, &f->body);
+    if (plan->costs) measured(plan, f);
     memory(plan, f);
     fputc('\n', plan->out);
 }
@@ -165,12 +198,13 @@ static void assumptions(const Plan *plan) {
             "%.0f GB/s in memory; %s\n",
             plan->rates.flops / 1e9, plan->rates.cache_bytes / 1e9, plan->rates.memory_bytes / 1e9,
             plan->rates.source);
+    if (plan->costs) fprintf(plan->out, "products: %s\n", plan->costs->source);
 }
 
-bool backend_emit_plan(IrProgram *p, const char *march, FILE *out) {
+bool backend_emit_plan(IrProgram *p, const char *march, const PassCosts *costs, FILE *out) {
     EmitTarget t;
     if (!emit_target(p->diag, p->arena, march, &t)) return false;
-    Plan plan = {p, &t.pass, plan_rates(p->arena, &t, march), out};
+    Plan plan = {p, &t.pass, plan_rates(p->arena, &t, march), costs, out};
     for (int i = 0; i < p->n_funcs; i++) function(&plan, p->funcs[i]);
     weights(&plan);
     assumptions(&plan);

@@ -58,7 +58,8 @@ EmitChoice emit_choice(const PassTarget *t, const IrNode *n) {
 const char *emit_choice_why(const PassTarget *t, const IrNode *n) {
     static const char *const why[] = {
         [PRODUCT_TILE] = "at least a vector of columns: sums stay in registers, the epilogue too",
-        [PRODUCT_LIBRARY] = "fewer columns than a vector, or asked for by schedule(products=library)",
+        [PRODUCT_LIBRARY] =
+            "fewer columns than a vector, measured to be faster, or asked for by schedule's arguments",
         [PRODUCT_NARROW] = "at most four columns: dot products along the inner size",
         [PRODUCT_PLAIN] = "the operands don't live equally often",
     };
@@ -70,7 +71,6 @@ const char *emit_choice_why(const PassTarget *t, const IrNode *n) {
     return why[emit_choice(t, n)];
 }
 
-enum { LIBRARY_STRIP = 64 }; /* rows of a weight gradient that one library call makes */
 static int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int64_t emit_product_tiles(const PassTarget *t, const IrNode *n) {
@@ -78,7 +78,7 @@ int64_t emit_product_tiles(const PassTarget *t, const IrNode *n) {
     if (!p.grad) return 1;
     switch (emit_choice(t, n)) {
     case PRODUCT_TILE: return emit_grad_w_tiles(t, p.k, p.n);
-    case PRODUCT_LIBRARY: return div_up(p.k, LIBRARY_STRIP);
+    case PRODUCT_LIBRARY: return div_up(p.k, EMIT_LIBRARY_STRIP);
     case PRODUCT_NARROW: return emit_column_tiles(p.k);
     default: return p.k;
     }
@@ -99,7 +99,9 @@ int64_t emit_product_scratch(const PassTarget *t, const IrNode *n) {
 int64_t emit_grad_tile_elements(const PassTarget *t, const IrNode *n) {
     EmitProduct p = emit_product(n, ir_product_of(n));
     EmitChoice choice = emit_choice(t, n);
-    return p.n * (choice == PRODUCT_LIBRARY ? LIBRARY_STRIP : choice == PRODUCT_NARROW ? TILE_COLUMNS : 1);
+    return p.n * (choice == PRODUCT_LIBRARY  ? EMIT_LIBRARY_STRIP
+                  : choice == PRODUCT_NARROW ? TILE_COLUMNS
+                                             : 1);
 }
 
 /* ---- epilogues in registers ---- */
@@ -269,16 +271,7 @@ static void library_rows(Emit *e, const Job *j, const EmitGemm *g) {
     emit_units(e, p->x, &lo, &hi);
     e->lo = kept_lo, e->hi = kept_hi;
     lo = emit_scale(e, lo, p->m), hi = emit_scale(e, hi, p->m);
-    EmitIf some = emit_if(e, emit_icmp(e, LLVMIntSLT, lo, hi));
-    int64_t ldb = p->tb ? p->k : p->n;
-    Val args[] = {emit_i32(e, 0),        emit_i32(e, p->tb),
-                  emit_sub(e, hi, lo),   emit_i64(e, p->n),
-                  emit_i64(e, p->k),     emit_at(e, g->a, emit_scale(e, lo, g->a_row)),
-                  emit_i64(e, g->a_row), g->b,
-                  emit_i64(e, ldb),      emit_at(e, g->c, emit_scale(e, lo, g->c_row)),
-                  emit_i64(e, g->c_row), emit_i32(e, 0)};
-    emit_call(e, "rt_gemm", args, 12);
-    emit_fi(e, &some);
+    emit_library(e, g, p->tb, lo, hi);
     emit_end(e, &block);
 }
 
@@ -358,26 +351,6 @@ static void matmul(Emit *e, Job *j) {
 
 /* ---- weight gradients ---- */
 
-static void library_grad(Emit *e, const EmitGradW *g) {
-    EmitLoop strip = emit_for(e, e->lo, e->hi, 1);
-    Val row = emit_scale(e, strip.i, LIBRARY_STRIP);
-    Val m = emit_min_i64(e, emit_sub(e, emit_i64(e, g->k), row), emit_i64(e, LIBRARY_STRIP));
-    Val args[] = {emit_i32(e, 1),
-                  emit_i32(e, 0),
-                  m,
-                  emit_i64(e, g->n),
-                  g->rows,
-                  emit_at(e, g->x, row),
-                  emit_i64(e, g->x_row),
-                  g->g,
-                  emit_i64(e, g->g_row),
-                  emit_at(e, g->c, emit_scale(e, row, g->n)),
-                  emit_i64(e, g->n),
-                  g->more ? LLVMBuildZExt(e->b, g->more, e->i32, "") : emit_i32(e, 0)};
-    emit_call(e, "rt_gemm", args, 12);
-    emit_end(e, &strip);
-}
-
 typedef struct {
     Val x;
 } Scaled;
@@ -451,8 +424,8 @@ static void grad_w(Emit *e, const IrNode *place, const EmitProduct *p, EmitGradW
     case PRODUCT_TILE: emit_grad_w(e, &g, e->lo, e->hi); return;
     case PRODUCT_NARROW: emit_narrow_grad_w(e, &g, e->lo, e->hi); return;
     case PRODUCT_LIBRARY:
-        library_grad(e, &g);
-        if (g.epilogue) grad_epilogue(e, &g, LIBRARY_STRIP);
+        emit_library_grad(e, &g, e->lo, e->hi);
+        if (g.epilogue) grad_epilogue(e, &g, EMIT_LIBRARY_STRIP);
         return;
     case PRODUCT_PLAIN:
         plain_grad(e, p, &g);

@@ -54,15 +54,17 @@ static bool write_objects(IrProgram *p, const char *march, int level, char *cons
     return ok;
 }
 
-static bool run_linker(IrProgram *p, char *const object[OBJECTS], const char *lib, const char *const *more,
-                       const char *to) {
+bool link_run(IrProgram *p, char *const *object, int n_objects, const char *lib, const char *const *more,
+              const char *to) {
     enum { FIXED = 16 };
     int n = 0, count = 0;
     while (more && more[count]) count++;
-    char **argv = ARENA_ARRAY(p->arena, char *, FIXED + count);
-    const char *const fixed[] = {"cc",       "-o",  to,       object[0],   object[1],   lib,
-                                 "-lxxhash", "-lz", "-lzstd", "-ljansson", "-lpthread", "-lm"};
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) argv[n++] = (char *)fixed[i];
+    char **argv = ARENA_ARRAY(p->arena, char *, FIXED + n_objects + count);
+    const char *const before[] = {"cc", "-o", to};
+    const char *const after[] = {lib, "-lxxhash", "-lz", "-lzstd", "-ljansson", "-lpthread", "-lm"};
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++) argv[n++] = (char *)before[i];
+    for (int i = 0; i < n_objects; i++) argv[n++] = object[i];
+    for (size_t i = 0; i < sizeof after / sizeof *after; i++) argv[n++] = (char *)after[i];
     for (int i = 0; i < count; i++) argv[n++] = (char *)more[i];
     if (SANITIZED) argv[n++] = "-fsanitize=address,undefined";
     pid_t pid;
@@ -126,7 +128,7 @@ bool link_program(IrProgram *p, const char *march, int level, const char *lib_di
     if (object[0]) object[1] = link_temporary(p, exe, ".o");
     if (object[1]) program = link_temporary(p, exe, "");
     bool ok = program && write_objects(p, march, level, object) &&
-              run_linker(p, object, lib, more, program) && link_publish(p, program, exe, 0777);
+              link_run(p, object, OBJECTS, lib, more, program) && link_publish(p, program, exe, 0777);
     if (program && !ok) unlink(program);
     for (int i = 0; i < OBJECTS; i++)
         if (object[i]) unlink(object[i]);

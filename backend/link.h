@@ -7,6 +7,9 @@
 char *link_temporary(IrProgram *p, const char *to, const char *suffix);
 /* Gives it the wanted name and, as far as the umask lets it, the mode. */
 bool link_publish(IrProgram *p, const char *from, const char *to, unsigned mode);
+/* Joins objects with the runtime library `lib` by `cc`; more: further arguments, ended by NULL. */
+bool link_run(IrProgram *p, char *const *object, int n_objects, const char *lib, const char *const *more,
+              const char *to);
 /* The program's objects, linked by `cc`; more: further arguments (oneDNN's library among
  * them where it is wanted), ended by NULL. `to` appears whole or not at
  * all. */

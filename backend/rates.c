@@ -5,13 +5,10 @@
  *
  * so that a plan is the same text each time; delete the file to measure anew. Where nothing can be kept, and
  * for another machine's --march, a prediction uses given numbers and says so. */
-#include <errno.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
+#include "backend/kept.h"
 #include "backend/plan_facts.h"
 
 /* A Zen 3 core at 3.5 GHz; with vectors of 16 floats one with two such units at 3 GHz. */
@@ -98,19 +95,6 @@ static bool measure(int vector_floats, PlanRates *out) {
 
 /* ---- keeping ---- */
 
-/* The file, its folder made if need be; NULL if there is no place for it. */
-static const char *cache_file(Arena *a, const EmitTarget *t) {
-    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (!base || *base != '/') {
-        if (!home || *home != '/') return NULL;
-        base = arena_printf(a, "%s/.cache", home);
-    }
-    const char *folder = arena_printf(a, "%s/ctrc", base);
-    if (mkdir(base, 0777) != 0 && errno != EEXIST) return NULL;
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST) return NULL;
-    return arena_printf(a, "%s/rates-%s-%d.json", folder, t->cpu, t->pass.vector_floats);
-}
-
 static bool read_rates(const char *path, PlanRates *out) {
     json_t *j = json_load_file(path, 0, NULL);
     bool ok = j && json_unpack(j, "{s:F, s:F, s:F}", "flops", &out->flops, "cache_bytes", &out->cache_bytes,
@@ -119,23 +103,16 @@ static bool read_rates(const char *path, PlanRates *out) {
     return ok && out->flops > 0 && out->cache_bytes > 0 && out->memory_bytes > 0;
 }
 
-/* Whole or not at all: another ctrc may read it at this moment. */
 static bool write_rates(Arena *a, const char *path, const PlanRates *r) {
-    char *temporary = arena_printf(a, "%s.XXXXXX", path);
-    int fd = mkstemp(temporary);
-    if (fd < 0) return false;
-    json_t *j = json_pack("{s:f, s:f, s:f}", "flops", r->flops, "cache_bytes", r->cache_bytes, "memory_bytes",
-                          r->memory_bytes);
-    bool ok = j && json_dumpfd(j, fd, JSON_INDENT(2)) == 0;
-    json_decref(j);
-    ok = close(fd) == 0 && ok && rename(temporary, path) == 0;
-    if (!ok) unlink(temporary);
-    return ok;
+    return kept_write(a, path,
+                      json_pack("{s:f, s:f, s:f}", "flops", r->flops, "cache_bytes", r->cache_bytes,
+                                "memory_bytes", r->memory_bytes));
 }
 
 PlanRates plan_rates(Arena *a, const EmitTarget *t, const char *march) {
     PlanRates r;
-    const char *path = strcmp(march, "native") ? NULL : cache_file(a, t);
+    const char *name = arena_printf(a, "rates-%s-%d.json", t->cpu, t->pass.vector_floats);
+    const char *path = strcmp(march, "native") ? NULL : kept_path(a, name, true);
     if (!path) return given(t->pass.vector_floats);
     if (!read_rates(path, &r) &&
         (!measure(t->pass.vector_floats, &r) || !write_rates(a, path, &r) || !read_rates(path, &r)))

@@ -9,6 +9,7 @@
 #include "frontend/compile.h"
 #include "frontend/driver_files.h"
 #include "frontend/options.h"
+#include "passes/product_cost.h"
 
 enum { DONE = 0, FAILED = 1, WRONG = 2 };
 
@@ -54,8 +55,26 @@ static int load(Driver *v, const char *path, IrProgram **out) {
     return !v->o.pass.verify_each || ir_verify(*out) ? DONE : WRONG;
 }
 
+/* What products cost on this CPU, where -O2 asks for it. False: error reported. */
+static bool find_costs(Driver *v) {
+    Options *o = &v->o;
+    const char *lib = o->tune ? driver_runtime_dir(v->a, v->d) : NULL;
+    if (o->tune) o->pass.costs = lib ? backend_tune(v->d, v->a, lib) : NULL;
+    if (o->tune) return o->pass.costs != NULL;
+    if (o->pass.level == 2 && !o->alone) o->pass.costs = backend_costs(v->d, v->a, o->march);
+    return true;
+}
+
+static void note_nothing_measured(Driver *v) {
+    if (v->o.tune && !v->o.pass.costs->asked)
+        diag_warn(v->d, (Span){0},
+                  "an .ir file that schedule has run on has them, and schedule(products=…) says them",
+                  "--tune-kernels measured nothing: no product's kernel is left to choose");
+}
+
 static int load_and_transform(Driver *v, IrProgram **out) {
     if (!backend_target(v->d, v->o.march, &v->o.pass.target)) return WRONG;
+    if (!find_costs(v)) return FAILED;
     int r = load(v, v->o.file, out);
     if (r != DONE) return r;
     v->o.pass.out = stdout;
@@ -64,7 +83,9 @@ static int load_and_transform(Driver *v, IrProgram **out) {
         v->o.pass.watch = backend_page_keep;
         v->o.pass.watch_context = v->page;
     }
-    return pass_run_all(*out, &v->o.pass) ? DONE : WRONG;
+    if (!pass_run_all(*out, &v->o.pass)) return WRONG;
+    note_nothing_measured(v);
+    return DONE;
 }
 
 /* ---- commands ---- */
@@ -87,7 +108,7 @@ static bool emit_program(Driver *v, IrProgram *p, FILE *out) {
         else
             ir_print(p, out);
         return true;
-    case EMIT_PLAN: return backend_emit_plan(p, v->o.march, out);
+    case EMIT_PLAN: return backend_emit_plan(p, v->o.march, v->o.pass.costs, out);
     case EMIT_HTML: return backend_page_write(v->page, p, v->o.march, out);
     case EMIT_DOT: backend_emit_dot(p, out); return true;
     case EMIT_LLVM_TEXT: return backend_emit(p, v->o.march, v->o.pass.level, EMIT_LLVM, out);

@@ -118,8 +118,8 @@ static bool take_static(Context *c, const char *v) {
 }
 static bool take_tune(Context *c, const char *v) {
     (void)v;
-    return wrong(c, "the kernels are chosen from measurements that ctrc brings along",
-                 "--tune-kernels is not in this version of ctrc");
+    c->o->tune = true;
+    return true;
 }
 
 /* A whole number from lo to hi. */
@@ -287,6 +287,23 @@ static void generate_products(Context *c) {
     p->enable = list;
 }
 
+/* Figures of this CPU are for programs that may choose by them. */
+static bool check_tune(Context *c) {
+    const Options *o = c->o;
+    if (strcmp(o->march, "native"))
+        return wrong(c, "leave one of the two out",
+                     "--tune-kernels measures this CPU, --march=%s makes a program for another", o->march);
+    if (o->pass.level < 2)
+        return wrong(c, NULL,
+                     "--tune-kernels needs -O2: below it kernels are chosen by a rule, not by measured "
+                     "costs");
+    if (o->alone)
+        return wrong(c, NULL, "--static generates all products: --tune-kernels has nothing to choose");
+    if (o->emit == EMIT_AST)
+        return wrong(c, NULL, "--emit=ast makes no products that --tune-kernels could measure");
+    return true;
+}
+
 static bool check_sense(Context *c) {
     Options *o = c->o;
     bool shows = o->pass.n_print_before || o->pass.n_print_after || o->emit == EMIT_IR;
@@ -296,6 +313,7 @@ static bool check_sense(Context *c) {
     if (o->command == CMD_SYNTH && !o->out) return wrong(c, NULL, "synth needs -o FILE");
     if (o->alone && o->emit != EMIT_NOTHING)
         return wrong(c, NULL, "--static links a program, --emit makes none");
+    if (o->tune && !check_tune(c)) return false;
     if (o->alone) generate_products(c);
     const char *files[] = {o->file, o->second};
     bool source = false;
@@ -364,6 +382,9 @@ void options_help(FILE *out) {
         "    --verify-each               check the program after each pass\n"
         "    --march=CPU                 native (default), x86-64-v3, x86-64-v4; with bfloat16\n"
         "                                cooperlake, sapphirerapids, znver4\n"
+        "    --tune-kernels              measure this model's products on this CPU, by generated code and by "
+        "oneDNN;\n"
+        "                                what is found is kept, and -O2 chooses by it from then on\n"
         "    --static                    a program that needs no library where it runs; all products are "
         "generated\n"
         "  ctrc check MODEL.ctr          errors and warnings only\n"

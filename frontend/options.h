@@ -26,7 +26,8 @@ typedef struct {
     int n_defs, cap_defs; /* each name once, the last value given */
     Emit emit;
     const char *march;
-    bool alone; /* --static */
+    bool alone;   /* --static */
+    bool tune;    /* --tune-kernels */
     int64_t rows; /* synth */
     uint64_t seed;
     PassOptions pass; /* all but target and out */

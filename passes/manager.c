@@ -205,10 +205,12 @@ static bool check(IrProgram *p, const PassOptions *o, const char *name) {
 
 static bool run(IrProgram *p, const PassOptions *o, const PassInfo *x, const char *args) {
     int errors = p->diag->errors;
+    p->settled = NULL;
     if (!x->run(p, o, args) || p->diag->errors > errors) {
         if (p->diag->errors == errors) diag_error(p->diag, no_place, NULL, "pass '%s' failed", x->name);
         return false;
     }
+    if (p->settled) args = args ? arena_printf(p->arena, "%s, %s", args, p->settled) : p->settled;
     const char *record = args ? arena_printf(p->arena, "%s(%s)", x->name, args) : x->name;
     ARENA_PUSH(p->arena, p->applied, p->n_applied, p->cap_applied, record);
     ir_renumber(p);

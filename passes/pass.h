@@ -21,9 +21,12 @@ struct PassInfo;
 /* Sees the program before the first pass (pass NULL) and after each. */
 typedef void PassWatch(void *context, IrProgram *p, const struct PassInfo *pass);
 
+struct PassCosts; /* product_cost.h */
+
 typedef struct {
     int level; /* -O0 … -O2 */
     PassTarget target;
+    struct PassCosts *costs; /* of products, as measured on this CPU; NULL: a rule chooses their kernels */
     const PassArg *enable;
     int n_enable; /* command line: wins over the file */
     const PassArg *disable;

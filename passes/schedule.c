@@ -249,22 +249,20 @@ static int rows_a_block(const IrProgram *p, const IrFunc *f, int rows) {
 
 /* ---- the pass ---- */
 
-static bool read_args(IrProgram *p, const char *args, PassProducts *products, int *rows) {
-    static const char *const known[] = {"products", "rows"}, *const wishes[] = {"auto", "tile", "library"};
-    if (!pass_args_known(p, "schedule", args, known, 2)) return false;
-    int wish;
-    if (!pass_arg_word(p, "schedule", args, "products", wishes, 3, &wish)) return false;
-    *products = (PassProducts)wish;
-    return pass_arg_int(p, "schedule", args, "rows", 1, 4096, ROW_BLOCK, rows);
+static bool read_args(IrProgram *p, const char *args, PassKernels *kernels, int *rows) {
+    static const char *const known[] = {"products", "tile", "library", "rows"};
+    return pass_args_known(p, "schedule", args, known, 4) && pass_read_kernels(p, args, kernels) &&
+           pass_arg_int(p, "schedule", args, "rows", 1, 4096, ROW_BLOCK, rows);
 }
 
 bool pass_schedule(IrProgram *p, const PassOptions *o, const char *args) {
-    PassProducts products;
+    PassKernels kernels;
     int rows;
-    if (!read_args(p, args, &products, &rows)) return false;
+    if (!read_args(p, args, &kernels, &rows)) return false;
+    if (!pass_weigh_products(p, o, &kernels, rows_a_block, rows)) return false;
     for (int f = 0; f < p->n_funcs; f++) {
         IrBody *body = &p->funcs[f]->body;
-        pass_pack(p, p->funcs[f], &o->target, products);
+        pass_pack(p, p->funcs[f], &o->target, &kernels);
         find_phases(p->funcs[f]);
         sort_by_phase(body);
         for (int i = 0; i < body->n; i++) {
@@ -273,7 +271,7 @@ bool pass_schedule(IrProgram *p, const PassOptions *o, const char *args) {
             plan->block = plan->domain == DOM_ROWS   ? rows_a_block(p, p->funcs[f], rows)
                           : plan->domain == DOM_UNIQ ? UNIQ_BLOCK
                                                      : 1;
-            plan->kernel = pass_choose_kernel(body->nodes[i], &o->target, products);
+            plan->kernel = pass_choose_kernel(body->nodes[i], &o->target, &kernels);
         }
     }
     return true;

@@ -136,7 +136,7 @@ static void test_plan(void **state) {
     FILE *f = open_memstream(&t.data, &t.size);
     unsetenv("XDG_CACHE_HOME"); /* no measuring, and no file in anyone's home */
     unsetenv("HOME");
-    assert_true(backend_emit_plan(p, "native", f));
+    assert_true(backend_emit_plan(p, "native", NULL, f));
     fclose(f);
     for (int i = 0; i < p->n_funcs; i++) {
         const IrBody *b = &p->funcs[i]->body;
@@ -174,7 +174,7 @@ static void test_recurrent(void **state) {
     (void)state;
     Text t = {0};
     FILE *f = open_memstream(&t.data, &t.size);
-    assert_true(backend_emit_plan(recurrent_program("native"), "native", f));
+    assert_true(backend_emit_plan(recurrent_program("native"), "native", NULL, f));
     fclose(f);
     assert_int_equal(count(t.data, " recurrent "), 4); /* forward in each function, the gradient in one */
     assert_int_equal(count(t.data, "  recurrent: rows by length, 24 at a time; "), 3);
