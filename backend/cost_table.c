@@ -14,6 +14,7 @@
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
+#include "backend/emit.h"
 #include "backend/kept.h"
 
 static const Span no_place = {0};
@@ -36,14 +37,15 @@ static const char *brand(Arena *a, const char *otherwise) {
 }
 
 bool cost_cpu(Diag *d, Arena *a, CostCpu *out) {
-    if (!emit_target(d, a, "native", &out->t)) return false;
-    const PassTarget *t = &out->t.pass;
-    out->name = brand(a, out->t.cpu);
+    EmitTarget host;
+    if (!emit_target(d, a, "native", &host)) return false;
+    const PassTarget *t = &host.pass;
+    *out = (CostCpu){.name = brand(a, host.cpu), .cpu = host.cpu, .target = host.pass};
     uint32_t hash = 0x811c9dc5u; /* FNV-1a */
     const char *all = arena_printf(a, "%s %" PRId64 " %" PRId64, out->name, t->l1_bytes, t->l2_bytes);
     for (const char *s = all; *s; s++) hash = (hash ^ (unsigned char)*s) * 0x01000193u;
     out->path = kept_path(
-        a, arena_printf(a, "products-%s-%d-%08x.json", out->t.cpu, t->vector_floats, (unsigned)hash), false);
+        a, arena_printf(a, "products-%s-%d-%08x.json", out->cpu, t->vector_floats, (unsigned)hash), false);
     return true;
 }
 
@@ -76,7 +78,7 @@ static const char *read_products(Arena *a, json_t *products, PassCosts *c) {
 }
 
 static const char *read_table(Arena *a, const CostCpu *cpu, json_t *j, PassCosts *c) {
-    const PassTarget *t = &cpu->t.pass;
+    const PassTarget *t = &cpu->target;
     const char *ctrc = json_string_value(json_object_get(j, "ctrc")),
                *name = json_string_value(json_object_get(j, "cpu"));
     if (!ctrc || !name) return "expected texts \"ctrc\" and \"cpu\"";
@@ -90,7 +92,8 @@ static const char *read_table(Arena *a, const CostCpu *cpu, json_t *j, PassCosts
 
 void cost_table_read(Diag *d, Arena *a, const CostCpu *cpu, PassCosts *c) {
     json_error_t e;
-    if (!cpu->path || (access(cpu->path, F_OK) != 0 && errno == ENOENT)) return;
+    bool there = cpu->path && access(cpu->path, F_OK) == 0;
+    if (!cpu->path || (!there && (errno == ENOENT || errno == ENOTDIR))) return;
     if (access(cpu->path, R_OK) != 0) {
         no_use(d, cpu, strerror(errno));
         return;
@@ -106,7 +109,7 @@ void cost_table_read(Diag *d, Arena *a, const CostCpu *cpu, PassCosts *c) {
 /* ---- writing ---- */
 
 bool cost_table_write(Diag *d, Arena *a, const CostCpu *cpu, const PassCosts *c) {
-    const PassTarget *t = &cpu->t.pass;
+    const PassTarget *t = &cpu->target;
     json_t *products = json_object();
     for (int i = 0; i < c->n; i++)
         json_object_set_new(products, c->item[i].key,

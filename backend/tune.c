@@ -7,7 +7,6 @@
  * falls on all alike; each turn is run once before the clock starts, since a step's operands come from the
  * product before, and weights that don't fit the cache stream past as they do in a step. Time is this
  * thread's CPU time; a figure is the median over rounds. */
-#include "backend/cost_table.h"
 #include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 #include "backend/kept.h"
 #include "backend/link.h"
+#include "backend/tune.h"
 
 static const Span no_place = {0};
 
@@ -140,7 +140,7 @@ static void *load(const Tune *u, IrProgram *p, const PassProduct *products, int 
     char *object = link_temporary(p, u->cpu.path, ".o"),
          *so = object ? link_temporary(p, u->cpu.path, ".so") : NULL;
     const char *const more[] = {"-shared", "-ldnnl", NULL};
-    bool ok = so && tune_emit(p, &u->cpu.t, products, n, object) && link_run(p, &object, 1, lib, more, so);
+    bool ok = so && tune_emit(p, products, n, object) && link_run(p, &object, 1, lib, more, so);
     void *code = ok ? dlopen(so, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (ok && !code) diag_error(p->diag, no_place, NULL, "can't load what is to be measured: %s", dlerror());
     if (object) unlink(object);
@@ -167,7 +167,7 @@ static bool measure(PassCosts *c, IrProgram *p, const PassProduct *products, int
         if (!products[i].grad) k[i].pack = function(p, code, "pack", i);
         for (int way = 0; way < 2; way++) k[i].rate[way] = ARENA_ARRAY(a, double, u->rounds);
     }
-    Room r = room_for(&u->cpu.t.pass, products, n);
+    Room r = room_for(&u->cpu.target, products, n);
     double seconds = run(a, c, k, n, u->rounds, &r);
     leave(&r);
     if (!cost_table_write(p->diag, a, &u->cpu, c)) return false;
@@ -180,7 +180,7 @@ static bool measure(PassCosts *c, IrProgram *p, const PassProduct *products, int
 static PassCosts *costs_of(Diag *d, Arena *a, CostCpu *cpu) {
     if (!cost_cpu(d, a, cpu)) return NULL;
     PassCosts *c = ARENA_NEW(a, PassCosts);
-    if (cpu->path) c->source = arena_printf(a, "measured on this %s, kept in %s", cpu->t.cpu, cpu->path);
+    if (cpu->path) c->source = arena_printf(a, "measured on this %s, kept in %s", cpu->cpu, cpu->path);
     cost_table_read(d, a, cpu, c);
     return c;
 }

@@ -1,7 +1,7 @@
 /* The code that --tune-kernels measures: the emitter's own tiles and calls, as programs have them, in
  * functions that take their operands as arguments. An epilogue stands for all: a bias and relu, in registers
  * behind a tile, in a loop of its own behind the library, as in a program. */
-#include "backend/cost_table.h"
+#include "backend/tune.h"
 
 enum { NONE, C, A, B, SCRATCH, BIAS, LO, HI, ARGS };
 
@@ -99,12 +99,14 @@ static bool fill(Emit *e, const EmitTarget *t, LLVMTargetMachineRef tm, const Pa
     return ok;
 }
 
-bool tune_emit(IrProgram *p, const EmitTarget *t, const PassProduct *products, int n, const char *object) {
-    LLVMTargetMachineRef tm = emit_machine(p->diag, t, 2);
+bool tune_emit(IrProgram *p, const PassProduct *products, int n, const char *object) {
+    EmitTarget t;
+    LLVMTargetMachineRef tm =
+        emit_target(p->diag, p->arena, "native", &t) ? emit_machine(p->diag, &t, 2) : NULL;
     if (!tm) return false;
     Emit e = {
-        .p = p, .arena = p->arena, .target = t->pass, .W = t->pass.vector_floats, .cx = LLVMContextCreate()};
-    bool ok = fill(&e, t, tm, products, n, object);
+        .p = p, .arena = p->arena, .target = t.pass, .W = t.pass.vector_floats, .cx = LLVMContextCreate()};
+    bool ok = fill(&e, &t, tm, products, n, object);
     LLVMContextDispose(e.cx);
     LLVMDisposeTargetMachine(tm);
     return ok;
