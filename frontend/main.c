@@ -65,11 +65,18 @@ static bool find_costs(Driver *v) {
     return true;
 }
 
-static void note_nothing_measured(Driver *v) {
-    if (v->o.tune && !v->o.pass.costs->asked)
+/* What came of measuring: the record of schedule, which may be written into a model file. */
+static void note_tuned(Driver *v, const IrProgram *p) {
+    if (!v->o.pass.costs->asked) {
         diag_warn(v->d, (Span){0},
                   "an .ir file that schedule has run on has them, and schedule(products=…) says them",
                   "--tune-kernels measured nothing: no product's kernel is left to choose");
+        return;
+    }
+    const char *record = "";
+    for (int i = 0; i < p->n_applied; i++)
+        if (!strncmp(p->applied[i], "schedule", 8)) record = p->applied[i];
+    fprintf(stderr, "kernels: %s\n", strstr(record, "library=") || strstr(record, "tile=") ? record : "as without measuring, none is better");
 }
 
 static int load_and_transform(Driver *v, IrProgram **out) {
@@ -84,7 +91,7 @@ static int load_and_transform(Driver *v, IrProgram **out) {
         v->o.pass.watch_context = v->page;
     }
     if (!pass_run_all(*out, &v->o.pass)) return WRONG;
-    note_nothing_measured(v);
+    if (v->o.tune) note_tuned(v, *out);
     return DONE;
 }
 

@@ -52,7 +52,6 @@ expect 2 "unknown option '--emt=ir'" m.ctr --emt=ir; grep -q "did you mean '--em
 expect 2 "did you mean '--march'" m.ctr -march=native
 expect 2 "ctrc --help lists the options" m.ctr -x
 expect 2 "unknown kind 'plann' of --emit" m.ctr --emit=plann
-expect 2 "--tune-kernels is not in this version" m.ctr --tune-kernels
 expect 2 "--verify-each takes no value, found '--verify-each=1'" m.ctr --verify-each=1
 expect 2 "expected a value after --emit" m.ctr --emit
 expect 2 "expected a value after -o" m.ctr -o

@@ -50,6 +50,8 @@ tuned clicks.ctr --emit=ir -o plain.ir
 # ---- measuring ----
 tuned clicks.ctr --tune-kernels -o first; silent
 grep -qxE "measured 7 products in [0-9.]+ s, kept in $work/$(table)" err || { fail "not told what was measured"; cat err; }
+grep -qxE 'kernels: (schedule\(.*\)|as without measuring, none is better)' err || { fail "not told what was chosen"; cat err; }
+[ "$(wc -l < err)" = 2 ] || { fail "more is told"; cat err; }
 [ -x first ] || fail "no program was made"
 [ "$(ls cache/ctrc | grep -vc '^rates-')" = 1 ] || fail "more than the table is left: $(ls cache/ctrc)"
 cp "$(table)" measured.json
@@ -119,6 +121,9 @@ tuned clicks.ctr --march=x86-64-v3 --emit=plan; ! grep -qE 'measured: |^products
 tuned clicks.ctr --enable='schedule(products=tile)' --emit=ir -o tile.ir; ! grep -qF "library=" tile.ir || fail "products=tile isn't obeyed"
 tuned clicks.ctr --enable='schedule(tile=dW 16x8)' --emit=plan
 prints '^  measured: dW 16x8, .*: tile, by schedule.s arguments or together with others of its size$'
+tuned clicks.ctr --tune-kernels --enable='schedule(tile=9x16|16x8|1x8t|8x16t|16x9t|dW 9x16, library=dW 16x8)' --emit=plan
+hears 'kernels: schedule(tile=9x16|16x8|1x8t|8x16t|16x9t|dW 9x16, library=dW 16x8)'
+figures 'dW 16x8:40:80.25|16x8:90:98' # again
 tuned clicks.ctr -D batch=16 --emit=plan; prints '^  not measured: dW 16x8, 16 rows: tile$'
 tuned clicks.ctr --tune-kernels --enable='schedule(products=tile)' --emit=plan
 says "warning: --tune-kernels measured nothing: no product's kernel is left to choose
