@@ -327,9 +327,9 @@ void emit_bf16_left(Emit *e, const EmitGemm *g, Val a, Val rows, Val to);
 /* ---- emit_library.c: products by calls of rt_gemm ---- */
 /* Rows lo..hi-1 of C = A B in one call; tb: B is stored [n,k]. */
 void emit_library(Emit *e, const EmitGemm *g, bool tb, Val lo, Val hi);
-/* Strips lo..hi-1 of C = x^T g, of EMIT_LIBRARY_STRIP rows each, a call for each. */
-enum { EMIT_LIBRARY_STRIP = 64 };
+/* Strips lo..hi-1 of C = x^T g, of so many rows each, a call for each. */
 void emit_library_grad(Emit *e, const EmitGradW *g, Val lo, Val hi);
+int64_t emit_library_strip(int64_t k);
 
 /* ---- emit_product.c, emit_narrow.c ---- */
 /* A product x @ y, or x^T g, in numbers: `many` products a unit of [m,k] by [k,n]. */

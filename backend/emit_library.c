@@ -20,10 +20,18 @@ void emit_library(Emit *e, const EmitGemm *g, bool tb, Val lo, Val hi) {
     emit_fi(e, &some);
 }
 
+/* Each call packs what it multiplies, so large strips are faster; but a strip is one thread's. */
+int64_t emit_library_strip(int64_t k) {
+    enum { PIECES = 4, LEAST = 16, MOST = 64, UNIT = 8 };
+    int64_t rows = ((k + PIECES - 1) / PIECES + UNIT - 1) / UNIT * UNIT;
+    return rows < LEAST ? LEAST : rows > MOST ? MOST : rows;
+}
+
 void emit_library_grad(Emit *e, const EmitGradW *g, Val lo, Val hi) {
     EmitLoop strip = emit_for(e, lo, hi, 1);
-    Val row = emit_scale(e, strip.i, EMIT_LIBRARY_STRIP);
-    Val m = emit_min_i64(e, emit_sub(e, emit_i64(e, g->k), row), emit_i64(e, EMIT_LIBRARY_STRIP));
+    int64_t rows = emit_library_strip(g->k);
+    Val row = emit_scale(e, strip.i, rows);
+    Val m = emit_min_i64(e, emit_sub(e, emit_i64(e, g->k), row), emit_i64(e, rows));
     Val args[] = {emit_i32(e, 1),
                   emit_i32(e, 0),
                   m,

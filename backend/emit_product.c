@@ -78,7 +78,7 @@ int64_t emit_product_tiles(const PassTarget *t, const IrNode *n) {
     if (!p.grad) return 1;
     switch (emit_choice(t, n)) {
     case PRODUCT_TILE: return emit_grad_w_tiles(t, p.k, p.n);
-    case PRODUCT_LIBRARY: return div_up(p.k, EMIT_LIBRARY_STRIP);
+    case PRODUCT_LIBRARY: return div_up(p.k, emit_library_strip(p.k));
     case PRODUCT_NARROW: return emit_column_tiles(p.k);
     default: return p.k;
     }
@@ -99,7 +99,7 @@ int64_t emit_product_scratch(const PassTarget *t, const IrNode *n) {
 int64_t emit_grad_tile_elements(const PassTarget *t, const IrNode *n) {
     EmitProduct p = emit_product(n, ir_product_of(n));
     EmitChoice choice = emit_choice(t, n);
-    return p.n * (choice == PRODUCT_LIBRARY  ? EMIT_LIBRARY_STRIP
+    return p.n * (choice == PRODUCT_LIBRARY  ? emit_library_strip(p.k)
                   : choice == PRODUCT_NARROW ? TILE_COLUMNS
                                              : 1);
 }
@@ -425,7 +425,7 @@ static void grad_w(Emit *e, const IrNode *place, const EmitProduct *p, EmitGradW
     case PRODUCT_NARROW: emit_narrow_grad_w(e, &g, e->lo, e->hi); return;
     case PRODUCT_LIBRARY:
         emit_library_grad(e, &g, e->lo, e->hi);
-        if (g.epilogue) grad_epilogue(e, &g, EMIT_LIBRARY_STRIP);
+        if (g.epilogue) grad_epilogue(e, &g, emit_library_strip(g.k));
         return;
     case PRODUCT_PLAIN:
         plain_grad(e, p, &g);

@@ -45,7 +45,7 @@ static void product(Emit *e, const PassProduct *s, bool library, const Val *p) {
 static void gradient(Emit *e, const PassProduct *s, bool library, const Val *p) {
     EmitGradW w = {.k = s->k, .n = s->n, .x_row = s->k, .g_row = s->n, .x = p[A], .g = p[B], .c = p[C]};
     w.rows = p[HI];
-    int64_t strips = (s->k + EMIT_LIBRARY_STRIP - 1) / EMIT_LIBRARY_STRIP;
+    int64_t strip = emit_library_strip(s->k), strips = (s->k + strip - 1) / strip;
     if (library)
         emit_library_grad(e, &w, emit_i64(e, 0), emit_i64(e, strips));
     else

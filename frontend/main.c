@@ -76,7 +76,8 @@ static void note_tuned(Driver *v, const IrProgram *p) {
     const char *record = "";
     for (int i = 0; i < p->n_applied; i++)
         if (!strncmp(p->applied[i], "schedule", 8)) record = p->applied[i];
-    fprintf(stderr, "kernels: %s\n", strstr(record, "library=") || strstr(record, "tile=") ? record : "as without measuring, none is better");
+    bool chosen = strstr(record, "library=") || strstr(record, "tile=");
+    fprintf(stderr, "kernels: %s\n", chosen ? record : "as without measuring, none is better");
 }
 
 static int load_and_transform(Driver *v, IrProgram **out) {

@@ -39,7 +39,7 @@ bool pass_product_shape(const IrNode *n, PassProduct *out) {
 }
 
 /* More rows take longer to measure and change no figure. */
-enum { MOST_CALL_ROWS = 2048, MOST_STEP_ROWS = 4096 };
+enum { MOST_CALL_ROWS = 2048, MOST_STEP_ROWS = 4096, MOST_GRADIENT_ROWS = 16384 };
 static int64_t at_most(int64_t a, int64_t most) { return a > most ? most : a; }
 
 bool pass_product(const IrProgram *p, const IrFunc *f, const IrNode *n, int64_t block, PassProduct *out) {
@@ -51,7 +51,7 @@ bool pass_product(const IrProgram *p, const IrFunc *f, const IrNode *n, int64_t 
     out->call_rows = at_most(at_most(block, p->batch) * rows, MOST_CALL_ROWS);
     if (out->grad) {
         int64_t once = f->blocks ? (p->batch + f->blocks - 1) / f->blocks : p->batch;
-        out->step_rows = out->call_rows = at_most(once * rows, MOST_STEP_ROWS);
+        out->step_rows = out->call_rows = at_most(once * rows, MOST_GRADIENT_ROWS);
     }
     return true;
 }
