@@ -83,10 +83,12 @@ static void choices(const Plan *plan, const IrBody *b) {
 }
 
 /* Why the figures led to this kernel, where they don't say it by themselves. */
-static const char *why_not_faster(const PassCost *c, const char *made) {
-    bool library = c->library > c->tile * PASS_LIBRARY_AHEAD, is_library = !strcmp(made, "library");
-    if (library != is_library) return ", by schedule's arguments or together with others of its size";
-    return !is_library && c->library > c->tile ? ", as the library isn't a tenth faster" : "";
+static const char *why_not_faster(const PassProduct *s, const PassCost *c, const char *made) {
+    bool is_library = !strcmp(made, "library");
+    if (pass_library_wins(s, 1 / c->tile, 1 / c->library) != is_library)
+        return ", by schedule's arguments or together with others of its size";
+    if (is_library || c->library <= c->tile) return "";
+    return s->grad ? ", as the library isn't a fifth faster" : ", as the library isn't a tenth faster";
 }
 
 /* What each product was measured to cost, and what followed. */
@@ -106,7 +108,7 @@ static void measured(const Plan *plan, const IrFunc *f) {
         told[n++] = key;
         if (c)
             fprintf(plan->out, "  measured: %s: tile %.1f GFLOP/s, library %.1f: %s%s\n", key, c->tile,
-                    c->library, made, why_not_faster(c, made));
+                    c->library, made, why_not_faster(&s, c, made));
         else
             fprintf(plan->out, "  not measured: %s: %s\n", key, made);
     }

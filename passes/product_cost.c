@@ -92,3 +92,7 @@ void pass_cost_put(Arena *a, PassCosts *c, PassCost cost) {
         }
     ARENA_PUSH(a, c->item, c->n, c->cap, cost);
 }
+
+bool pass_library_wins(const PassProduct *s, double tile_seconds, double library_seconds) {
+    return library_seconds * (s->grad ? 1.2 : 1.1) < tile_seconds;
+}

@@ -43,7 +43,9 @@ typedef struct PassCosts {
 const PassCost *pass_cost(const PassCosts *c, const char *key); /* NULL: not measured */
 void pass_cost_put(Arena *a, PassCosts *c, PassCost cost);      /* in place of an equal key's */
 
-/* How much faster the library must be. Its calls get memory and its sums have another order; and a figure is
- * off by some percent. */
-#define PASS_LIBRARY_AHEAD 1.1
+/* Whether the library is so much faster that it is chosen: a tenth, in gradients a fifth. Its calls get
+ * memory and its sums have another order; and what was measured alone is off by as much as that in a program
+ * (tests/bench). */
+bool pass_library_wins(const PassProduct *s, double tile_seconds, double library_seconds);
+
 #endif

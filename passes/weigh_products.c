@@ -2,7 +2,8 @@
  *
  * A product of one size has one kernel in all of a program, though calls of it may differ: in how many rows
  * they have, in whether an epilogue follows. What counts is the sum over those that the program has. The
- * library is chosen where it is a tenth faster; where a size wasn't measured, the rule stands.
+ * library is chosen where it is a tenth faster, in gradients a fifth; where a size wasn't measured, the rule
+ * stands.
  *
  * Sums by the library have another order than a tile's, so a program says what was chosen: where costs and
  * rule differ, the record of the pass has arguments as if somebody had given them, such as
@@ -53,7 +54,7 @@ static IrKernel by_cost(const Weigh *w, const PassCosts *costs, const Weighed *o
         tile += pass_product_flops(s) / c->tile;
         library += pass_product_flops(s) / c->library;
     }
-    return library * PASS_LIBRARY_AHEAD < tile ? KERNEL_LIBRARY : KERNEL_TILE;
+    return pass_library_wins(&one->product, tile, library) ? KERNEL_LIBRARY : KERNEL_TILE;
 }
 
 /* "library=dW 162x200|64x16" of the products named since `from`; "" if none has this kernel. */
