@@ -86,7 +86,7 @@ static void choices(const Plan *plan, const IrBody *b) {
 static const char *why_not_faster(const PassProduct *s, const PassCost *c, const char *made) {
     bool is_library = !strcmp(made, "library");
     if (pass_library_wins(s, 1 / c->tile, 1 / c->library) != is_library)
-        return ", by schedule's arguments or together with others of its size";
+        return ", by schedule's arguments or weighed with the other products";
     if (is_library || c->library <= c->tile) return "";
     return s->grad ? ", as the library isn't a fifth faster" : ", as the library isn't a tenth faster";
 }

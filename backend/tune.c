@@ -18,6 +18,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "backend/emit.h"
 #include "backend/kept.h"
 #include "backend/link.h"
 #include "backend/tune.h"

@@ -2,7 +2,6 @@
 #ifndef CTRC_BACKEND_TUNE_H
 #define CTRC_BACKEND_TUNE_H
 #include "backend/cost_table.h"
-#include "backend/emit.h"
 
 /* tune_code.c: an object with a function for each way to make each product,
  *     void measured_tile_I(NULL, c, a, b, scratch, bias, rows lo, hi), _library_I, and _pack_I, a to panels

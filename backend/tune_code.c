@@ -1,6 +1,7 @@
 /* The code that --tune-kernels measures: the emitter's own tiles and calls, as programs have them, in
  * functions that take their operands as arguments. An epilogue stands for all: a bias and relu, in registers
  * behind a tile, in a loop of its own behind the library, as in a program. */
+#include "backend/emit.h"
 #include "backend/tune.h"
 
 enum { NONE, C, A, B, SCRATCH, BIAS, LO, HI, ARGS };

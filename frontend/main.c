@@ -91,7 +91,7 @@ static int load_and_transform(Driver *v, IrProgram **out) {
         v->o.pass.watch = backend_page_keep;
         v->o.pass.watch_context = v->page;
     }
-    if (!pass_run_all(*out, &v->o.pass)) return WRONG;
+    if (!pass_run_all(*out, &v->o.pass)) return v->o.pass.costs && v->o.pass.costs->failed ? FAILED : WRONG;
     if (v->o.tune) note_tuned(v, *out);
     return DONE;
 }

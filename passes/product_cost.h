@@ -37,8 +37,8 @@ typedef struct PassCosts {
     const char *source; /* "measured on this znver3, kept in …" */
     /* --tune-kernels: measures these products and puts them in. False: error reported. Else NULL. */
     bool (*measure)(struct PassCosts *c, IrProgram *p, const PassProduct *products, int n);
-    void *context; /* measure's own */
-    bool asked;    /* measure was called */
+    void *context;      /* measure's own */
+    bool asked, failed; /* measure was called; and failed */
 } PassCosts;
 const PassCost *pass_cost(const PassCosts *c, const char *key); /* NULL: not measured */
 void pass_cost_put(Arena *a, PassCosts *c, PassCost cost);      /* in place of an equal key's */

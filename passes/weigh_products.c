@@ -3,7 +3,7 @@
  * A product of one size has one kernel in all of a program, though calls of it may differ: in how many rows
  * they have, in whether an epilogue follows. What counts is the sum over those that the program has. The
  * library is chosen where it is a tenth faster, in gradients a fifth; where a size wasn't measured, the rule
- * stands.
+ * stands. It stands for all, too, if what is won in a step is less than a hundredth.
  *
  * Sums by the library have another order than a tile's, so a program says what was chosen: where costs and
  * rule differ, the record of the pass has arguments as if somebody had given them, such as
@@ -18,6 +18,7 @@ typedef struct {
     PassProduct product;
     const char *key;
     IrKernel rule; /* what it has without costs */
+    int count;     /* how often it stands in the program's first function, which is train */
 } Weighed;
 typedef struct {
     IrProgram *p;
@@ -28,12 +29,15 @@ typedef struct {
 } Weigh;
 
 static void add(Weigh *w, const IrFunc *f, const IrNode *n, int block) {
-    Weighed one;
+    Weighed one = {.count = f == w->p->funcs[0]};
     if (!pass_product(w->p, f, n, block, &one.product)) return;
     one.key = pass_product_key(w->p->arena, &one.product);
     one.rule = pass_choose_kernel(n, w->target, w->kernels);
     for (int i = 0; i < w->n; i++)
-        if (!strcmp(w->item[i].key, one.key)) return;
+        if (!strcmp(w->item[i].key, one.key)) {
+            w->item[i].count += one.count;
+            return;
+        }
     ARENA_PUSH(w->p->arena, w->item, w->n, w->cap, one);
 }
 
@@ -69,6 +73,24 @@ static const char *argument(const Weigh *w, IrKernel kernel, const char *key, in
     return *text ? arena_printf(a, "%s=%s", key, text) : "";
 }
 
+/* Whether the products named since `from` save a hundredth of the time of all that were measured: for less,
+ * bits aren't changed, nor is oneDNN loaded at a program's start. */
+static bool worth_it(const Weigh *w, const PassCosts *costs, int from) {
+    double all = 0, saved = 0;
+    for (int i = 0; i < w->n; i++) {
+        const Weighed *x = &w->item[i];
+        const PassCost *c = pass_cost(costs, x->key);
+        if (!c) continue;
+        double work = x->count * pass_product_flops(&x->product), tile = work / c->tile,
+               library = work / c->library;
+        all += x->rule == KERNEL_TILE ? tile : library;
+        for (int k = from; k < w->kernels->n; k++)
+            if (pass_same_product(&w->kernels->named[k].product, &x->product))
+                saved += x->rule == KERNEL_TILE ? tile - library : library - tile;
+    }
+    return saved * 100 >= all;
+}
+
 static void choose(Weigh *w, const PassCosts *costs) {
     PassKernels *kernels = w->kernels;
     int given = kernels->n;
@@ -78,6 +100,7 @@ static void choose(Weigh *w, const PassCosts *costs) {
         if (one.kernel == w->item[i].rule) continue;
         ARENA_PUSH(w->p->arena, kernels->named, kernels->n, kernels->cap, one);
     }
+    if (!worth_it(w, costs, given)) kernels->n = given;
     if (kernels->n == given) return;
     const char *library = argument(w, KERNEL_LIBRARY, "library", given),
                *tile = argument(w, KERNEL_TILE, "tile", given);
@@ -108,7 +131,8 @@ bool pass_weigh_products(IrProgram *p, const PassOptions *o, PassKernels *kernel
     note_unused(p, kernels);
     if (!o->costs || kernels->wish != PRODUCTS_AUTO || !w.n) return true;
     o->costs->asked = true;
-    if (o->costs->measure && !measure(o->costs, p, &w)) return false;
+    o->costs->failed = o->costs->measure && !measure(o->costs, p, &w);
+    if (o->costs->failed) return false;
     choose(&w, o->costs);
     return true;
 }

@@ -72,6 +72,13 @@ grep -qE '^measured [0-9]+ products in ' err || fail "not measured anew"
 tuned clicks.ctr --tune-kernels -D batch=64 --emit=plan
 [ "$(grep -c '": {$' "$(table)")" -gt "$(grep -c '": {$' measured.json)" ] || fail "products of another batch aren't kept beside"
 
+# ---- without a linker, or with one that makes nothing of use: nothing is measured, nothing is left behind ----
+mkdir fake; printf '#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\necho junk > "$2"\n' > fake/cc; chmod +x fake/cc
+cp -r cache before
+expect 1 env PATH="$work/fake:$PATH" "$ctrc" clicks.ctr --tune-kernels --emit=plan; hears "error: can't load what is to be measured: "
+expect 1 env PATH=/nonexistent "$ctrc" clicks.ctr --tune-kernels --emit=plan; hears "error: cannot find 'cc', which links the program"
+diff -r cache before || fail "a failure leaves something behind in the cache folder"
+
 # ---- choosing: 'dW 16x8' is twice as fast by the library, '16x8' not by a tenth, 'dW 9x16' not by a fifth ----
 chosen='schedule(library=dW 16x8)'
 figures 'dW 16x8:40:80.25|16x8:90:98|dW 9x16:90:107'
@@ -120,7 +127,7 @@ tuned clicks.ctr -O1 --emit=ir -o o1.ir; ! grep -qF "$chosen" o1.ir || fail "-O1
 tuned clicks.ctr --march=x86-64-v3 --emit=plan; ! grep -qE 'measured: |^products:' out || fail "another CPU's plan uses this one's costs"
 tuned clicks.ctr --enable='schedule(products=tile)' --emit=ir -o tile.ir; ! grep -qF "library=" tile.ir || fail "products=tile isn't obeyed"
 tuned clicks.ctr --enable='schedule(tile=dW 16x8)' --emit=plan
-prints '^  measured: dW 16x8, .*: tile, by schedule.s arguments or together with others of its size$'
+prints '^  measured: dW 16x8, .*: tile, by schedule.s arguments or weighed with the other products$'
 tuned clicks.ctr --tune-kernels --enable='schedule(tile=9x16|16x8|1x8t|8x16t|16x9t|dW 9x16, library=dW 16x8)' --emit=plan
 hears 'kernels: schedule(tile=9x16|16x8|1x8t|8x16t|16x9t|dW 9x16, library=dW 16x8)'
 figures 'dW 16x8:40:80.25|16x8:90:98' # again
