@@ -1,6 +1,7 @@
 /* Features: columns of one row to ids, numbers and keys. Results that a batch needs are written straight into
  * the row's record, in the order of the features; others live in scratch until the row is done. */
 #include "runtime/reader_internal.h"
+#include "runtime/reader_lanes.h"
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 #include <stdlib.h>
@@ -39,6 +40,7 @@ typedef struct {
     const RtValues *columns;
     RtFeatureState *s;
     RtFeatureError *error;
+    RtSpans *spans; /* NULL: texts may stand anywhere */
 } Run;
 
 static inline const RtValues *part(const Run *r, int k) {
@@ -65,11 +67,15 @@ static uint32_t run_vocab(const Run *r, const RtValues *x, uint32_t *out) {
     int axis = r->f->axis;
     bool leave_out =
         axis >= 0 && r->p->m->axes[axis].kind == RT_AXIS_FILTER && part(r, 0) == x && r->f->unknown < 0;
+    RtPart in = r->f->in[0]; /* near: all in the block, as they stand there */
+    bool near = r->spans && in.is_column && r->p->m->columns[in.index].kind == RT_STRING &&
+                !r->spans->span[in.index].odd;
     uint32_t unknown = r->f->unknown < 0 ? RT_NO_ID : (uint32_t)r->f->unknown, n = 0;
     for (uint32_t i = 0; i < x->n; i++) {
         uint32_t id = RT_NO_ID;
         if (x->text[i].p) {
-            id = rt_vocab_find(t, x->text[i].p, x->text[i].n);
+            id = near ? rt_vocab_find_near(t, x->text[i].p, x->text[i].n)
+                      : rt_vocab_find(t, x->text[i].p, x->text[i].n);
             if (id == RT_NO_ID) id = unknown;
         }
         if (id != RT_NO_ID || !leave_out) out[n++] = id;
@@ -279,8 +285,24 @@ static void store_lengths(const RtFeatureState *s, const RtPlan *p, uint32_t *wo
     for (int k = 0; k < p->n_axis_words; k++) words[k] = length_along(s, p->m, p->axis_order[k]);
 }
 
-bool rt_features_run(RtFeatureState *s, const RtPlan *p, const RtValues *columns, RtRows *rows,
-                     RtFeatureError *error) {
+/* A group's values by lanes; those of columns that are not plain in this row from their values. NULL: some
+ * text is no number. */
+static uint32_t *run_lanes(const Run *any, const RtGroup *group, RtSpans *spans, uint32_t *at) {
+    const RtPlan *p = any->p;
+    uint32_t *end = rt_lanes_run(spans, p, group, at);
+    for (int k = 0; end && spans->odd && k < group->n; k++) {
+        Run r = *any;
+        r.i = p->order[group->first + k];
+        r.f = &p->m->features[r.i];
+        uint32_t column = (uint32_t)r.f->in[0].index;
+        if (spans->span[column].odd) run_feature(&r, at);
+        at += spans->span[column].n;
+    }
+    return end;
+}
+
+bool rt_features_run(RtFeatureState *s, const RtPlan *p, const RtValues *columns, RtSpans *spans,
+                     RtRows *rows, RtFeatureError *error) {
     const RtModel *m = p->m;
     uint32_t longest = 1, appended = 0; /* no axis is longer than a list and all that may be appended to it */
     for (int k = 0; k < p->n_axis_words; k++) {
@@ -292,14 +314,22 @@ bool rt_features_run(RtFeatureState *s, const RtPlan *p, const RtValues *columns
     /* room for everything now: values that later features look at must not move */
     rt_rows_reserve(rows, (size_t)p->n_axis_words + (size_t)p->n_items * 2 * longest);
     uint32_t *head = rows->word + rows->words, *at = head + p->n_axis_words;
-    for (int i = 0; i < m->n_features; i++) {
-        if (!p->feature_on[i]) continue;
-        Run r = {p, &m->features[i], i, columns, s, error};
-        bool stored = p->item_of[i] >= 0;
-        if (!run_feature(&r, stored ? at : NULL)) return false;
-        uint32_t n = s->value[i].n;
-        if (r.f->axis >= 0 && m->axes[r.f->axis].kind == RT_AXIS_FILTER) s->axis_len[r.f->axis] = n;
-        if (stored) at += (size_t)n * (size_t)p->items[p->item_of[i]].words;
+    for (int k = 0; k < p->n_groups; k++) {
+        const RtGroup *group = &p->groups[k];
+        Run r = {p, NULL, 0, columns, s, error, spans};
+        if (spans && group->kind != RT_GROUP_ONE) {
+            if (!(at = run_lanes(&r, group, spans, at))) return false;
+            continue;
+        }
+        for (int j = group->first; j < group->first + group->n; j++) {
+            int i = r.i = p->order[j];
+            r.f = &m->features[i];
+            bool stored = p->item_of[i] >= 0;
+            if (!run_feature(&r, stored ? at : NULL)) return false;
+            uint32_t n = s->value[i].n;
+            if (r.f->axis >= 0 && m->axes[r.f->axis].kind == RT_AXIS_FILTER) s->axis_len[r.f->axis] = n;
+            if (stored) at += (size_t)n * (size_t)p->items[p->item_of[i]].words;
+        }
     }
     store_lengths(s, p, head);
     rows->words += (size_t)(at - head);

@@ -10,17 +10,15 @@ static inline void begin_field(RtField *k, const char *at) {
     k->v->n = k->total = k->empty = 0;
 }
 
-/* Whether a list's field is empty as a whole: then the list is, whatever the default. */
-static bool is_empty_list(const RtParser *p, const char *at, size_t bytes) {
+bool rt_is_empty_list(const RtParser *p, const char *at, size_t bytes) {
     if (rt_is_plain(p->p, at, bytes)) return false;
     rt_trim(p->p, &at, &bytes);
     return rt_plan_is_missing(p->p, at, bytes);
 }
 
-/* A column's value from a field's text. */
-static bool put_text(RtParser *p, RtField *k, const char *at, size_t bytes) {
+bool rt_text_put(RtParser *p, RtField *k, const char *at, size_t bytes) {
     if (!k->c->is_list) return rt_value_put(p, k, at, bytes);
-    if (is_empty_list(p, at, bytes)) return true;
+    if (rt_is_empty_list(p, at, bytes)) return true;
     for (const char *end = at + bytes;;) {
         const char *sep = memchr(at, k->c->list_sep, (size_t)(end - at));
         if (!rt_value_put(p, k, at, (size_t)((sep ? sep : end) - at))) return false;
@@ -64,7 +62,7 @@ __attribute__((noinline)) static bool list_field(RtParser *p, RtIndex *x, RtFiel
         else {
             k->total += n - v->n;
             v->n = n;
-            if (last && from == at && is_empty_list(p, base + from, end - from))
+            if (last && from == at && rt_is_empty_list(p, base + from, end - from))
                 n = 0;
             else if (!rt_value_put(p, k, base + from, end - from))
                 return false;
@@ -166,7 +164,7 @@ bool rt_fields_parse(RtParser *p, int side, const RtLayout *l, const char **row_
             }
             for (; c >= 0; c = l->also ? l->also[c] : -1) {
                 begin_field(&p->column[c], base + at);
-                if (!put_text(p, &p->column[c], text.p, text.n)) return fail_row(p, side, l->n_fields);
+                if (!rt_text_put(p, &p->column[c], text.p, text.n)) return fail_row(p, side, l->n_fields);
             }
         }
         if ((base[stop] == '\n') != (f == l->n_fields - 1)) return fail_fields(p, side, l->n_fields);

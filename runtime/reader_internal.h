@@ -90,6 +90,11 @@ void rt_zstd_start(RtZstd *z);
 int64_t rt_zstd_read(RtZstd *z, RtSource *s, RtRaw *raw, char *to, size_t n, RtMessage *err);
 
 /* ---- files ---- */
+typedef struct {
+    uint32_t field;
+    int column;
+    bool is_list, values; /* values: it is needed for more than features in lanes */
+} RtUsed;
 /* Which columns a file's fields are. Made once a file, when it is first opened. */
 typedef struct {
     int n_fields;
@@ -100,6 +105,8 @@ typedef struct {
     int *echo;    /* [RtPlan.echo.n] field numbers; NULL: none are wanted */
     char *header; /* the header line as it stands, with its line end; NULL if there is none */
     size_t header_bytes;
+    RtUsed *used; /* [n_used] fields that are read, in order; NULL if a field has two columns */
+    int n_used;
 } RtLayout;
 typedef struct {
     char *path[RT_SIDES];       /* [1] NULL unless a beside file is read */
@@ -130,6 +137,19 @@ enum { RT_BLANK = 1 /* trimmed */, RT_MISSING = 2 /* texts that mean empty begin
 typedef struct {
     int feature, axis, words;
 } RtItem; /* words of a value: 1, keys 2 */
+/* Features in the order in which they are run: one, or several whose values are all made in lanes
+ * (reader_lanes.h) where the row allows it. */
+typedef enum { RT_GROUP_ONE, RT_GROUP_HASHES, RT_GROUP_FLOATS } RtGroupKind;
+typedef struct {
+    RtGroupKind kind;
+    int first, n; /* in RtPlan.order */
+    int lists;    /* so many are lists, which stand first in RtPlan.lane */
+    bool one_mod; /* hashes: all modulo the same */
+} RtGroup;
+typedef struct {
+    int column, side;
+    int place; /* in the group, as the features stand there */
+} RtLaneItem;
 typedef struct {
     const RtModel *m;
     int purpose;
@@ -145,6 +165,12 @@ typedef struct {
     RtItem *items; /* the values that follow in a row's record */
     int n_items;
     int *item_of;         /* [feature] -1: not stored */
+    int *order;           /* [n_order] features that are on */
+    RtLaneItem *lane;     /* [n_order] of groups in lanes: their columns, lists first */
+    int n_order;
+    RtGroup *groups;
+    int n_groups;
+    bool *column_values;  /* [column] it is needed for more than features in lanes */
     int *root;            /* [feature] the column it shows or is made from, for messages; -1: of several */
     RtMod *mod;           /* [feature] of hash and cross */
     float **bounds;       /* [feature] of bucketize, as float */
@@ -168,6 +194,7 @@ bool rt_layout_blank_rows(const RtModel *m, const RtColumn *only);
 static inline const RtLayout *rt_layout_of(const RtPlan *p, const RtFile *f, int side) {
     return p->fixed[side] ? p->fixed[side] : f->layout[side];
 }
+void rt_layout_list_used(RtLayout *l, const RtPlan *p); /* once the columns are known */
 void rt_layout_free(RtLayout *l);
 
 /* ---- blocks ---- */
@@ -288,8 +315,10 @@ typedef struct {
     const int64_t *whole;
     const float *real;
 } RtFeatureError;
-bool rt_features_run(RtFeatureState *s, const RtPlan *p, const RtValues *columns, RtRows *rows,
-                     RtFeatureError *error);
+/* spans: where the values of features in lanes stand in the block; NULL: all are in columns. */
+typedef struct RtSpans RtSpans;
+bool rt_features_run(RtFeatureState *s, const RtPlan *p, const RtValues *columns, RtSpans *spans,
+                     RtRows *rows, RtFeatureError *error);
 
 /* ---- batches ---- */
 typedef struct {

@@ -32,6 +32,7 @@ static void make_column(RtParser *p, int i) {
                                      : number_text(c->default_num, k->default_room);
     k->positive_len = c->positive ? strlen(c->positive) : 0;
     k->negative_len = c->negative ? strlen(c->negative) : 0;
+    k->direct = rt_direct_of(p, k, i);
 }
 
 RtParser *rt_parser_new(const RtPlan *plan, const RtFiles *files, RtBadRows bad, const RtSampling *s) {
@@ -53,7 +54,9 @@ RtParser *rt_parser_new(const RtPlan *plan, const RtFiles *files, RtBadRows bad,
         memcpy(x->set, plan->set[side], sizeof x->set);
         x->n_set = plan->n_set[side];
         x->place = rt_reader_alloc(RT_WINDOW + 64, sizeof *x->place);
+        p->direct = rt_grid_init(&p->grid[side], plan, side);
     }
+    rt_spans_init(&p->spans, plan, p->grid);
     rt_features_init(&p->features, plan);
     return p;
 }
@@ -66,7 +69,11 @@ void rt_parser_free(RtParser *p) {
         free(p->values[i].real);
     }
     rt_features_free(&p->features, p->p);
-    for (int side = 0; side < RT_SIDES; side++) free(p->index[side].place);
+    rt_spans_free(&p->spans);
+    for (int side = 0; side < RT_SIDES; side++) {
+        free(p->index[side].place);
+        rt_grid_free(&p->grid[side]);
+    }
     free(p->column);
     free(p->values);
     free(p->list);
@@ -107,13 +114,13 @@ static void add_place(RtParser *p, RtRows *rows) {
     for (int i = 0; i < p->p->m->n_columns; i++)
         if (p->p->column_on[i]) rt_value_none(&p->column[i]);
     for (int i = 0; i < p->n_lists; i++) p->features.axis_len[p->column[p->list[i]].c->axis] = 0;
-    rt_features_run(&p->features, p->p, p->values, rows, &e); /* 0 is within every bound */
+    rt_features_run(&p->features, p->p, p->values, NULL, rows, &e); /* 0 is within every bound */
 }
 
 static bool add_features(RtParser *p, RtRows *rows) {
     RtFeatureError e;
     size_t words = rows->words;
-    if (rt_features_run(&p->features, p->p, p->values, rows, &e)) return true;
+    if (rt_features_run(&p->features, p->p, p->values, NULL, rows, &e)) return true;
     rows->words = words;
     const RtField *k = &p->column[e.column];
     size_t i = e.whole ? (size_t)(e.whole - k->v->whole) : (size_t)(e.real - k->v->real);
@@ -153,18 +160,42 @@ static bool is_left_out(const RtParser *p, const char *row_end) {
            !rt_sample_stays(&p->sampling, p->row[0], row_end);
 }
 
+/* The short way, for rows in which nothing is quoted and nothing is wrong; others go the long way, which says
+ * what is. */
+static bool parse_directly(RtParser *p, int sides, RtRows *rows, const char **row_end, uint64_t *lines) {
+    RtFeatureError e;
+    size_t words = rows->words;
+    if (!p->direct || p->observer.own) return false;
+    p->n_room = p->piece = 0;
+    p->spans.odd = false;
+    for (int side = 0; side < sides; side++, *lines++ = 1)
+        if (!rt_direct_parse(p, side, layout_of(p, side), &row_end[side])) return false;
+    if (measure_lists(p) && rt_features_run(&p->features, p->p, p->values, &p->spans, rows, &e)) {
+        p->n_direct++;
+        return true;
+    }
+    rows->words = words;
+    return false;
+}
+
+/* The long way. */
+static bool parse_fields(RtParser *p, int side, const RtLayout *l, const char **row_end) {
+    rt_index_seek(&p->index[side], (uint32_t)(p->row[side] - p->block->text[side]));
+    return p->p->syntax.format >= RT_LIBSVM ? rt_pairs_parse(p, l, row_end)
+                                            : rt_fields_parse(p, side, l, row_end);
+}
+
 /* Whether the row is good; row_end of each side is set either way, lines: how many lines each has. */
 static bool parse_row(RtParser *p, int sides, RtRows *rows, const char **row_end, uint64_t *lines) {
     bool ok = true;
+    if (parse_directly(p, sides, rows, row_end, lines)) return true;
     p->n_room = p->piece = 0;
     for (int side = 0; side < sides; side++) {
         const RtLayout *l = layout_of(p, side);
         bool good = false;
         p->side = side;
         p->quoted = false;
-        if (ok)
-            good = p->p->syntax.format >= RT_LIBSVM ? rt_pairs_parse(p, l, &row_end[side])
-                                                    : rt_fields_parse(p, side, l, &row_end[side]);
+        if (ok) good = parse_fields(p, side, l, &row_end[side]);
         lines[side] = good && !p->quoted ? 1 : 0;
         if (!good) { /* where the fields broke off the record still has an end */
             const char *base = p->block->text[side], *end = base + p->block->bytes[side];
@@ -224,6 +255,7 @@ void rt_parse_block(RtParser *p, const RtBlock *b, RtRows *rows) {
     p->block = b;
     for (int side = 0; side < sides; side++) {
         rt_index_start(&p->index[side], b->text[side], (uint32_t)b->bytes[side]);
+        if (p->direct) rt_grid_start(&p->grid[side], b->text[side], (uint32_t)b->bytes[side]);
         p->line[side] = b->line[side];
     }
     for (;;) {

@@ -3,7 +3,12 @@
  * RtParser.error by whoever meets it; everyone above returns false. */
 #ifndef CTRC_RUNTIME_READER_PARSE_H
 #define CTRC_RUNTIME_READER_PARSE_H
+#include "runtime/reader_grid.h"
 #include "runtime/reader_internal.h"
+#include "runtime/reader_lanes.h"
+
+/* How a column's plain values are taken from the grid; nothing: in lanes alone. */
+typedef enum { RT_NOTHING, RT_BY_VALUE, RT_TEXTS, RT_FLOATS, RT_INTS, RT_UNIT } RtDirect;
 
 /* A column and its present values. */
 typedef struct {
@@ -16,6 +21,7 @@ typedef struct {
     bool text;       /* the bytes are wanted beside the number */
     bool indexed;    /* the list separator is in the index */
     bool keep_empty; /* an empty string in a list holds its place */
+    RtDirect direct;
     const char *at;  /* where the field begins, for messages */
     RtText default_text;
     float default_real;
@@ -42,6 +48,10 @@ struct RtParser {
     int label; /* of the sampling, -1 */
     RtObserver observer;
     RtIndex index[RT_SIDES];
+    RtGrid grid[RT_SIDES];
+    RtSpans spans;
+    bool direct;       /* rows are tried by the grid first */
+    uint64_t n_direct; /* so many went through; tests look at it */
     RtField *column;  /* [column] */
     RtValues *values; /* [column] as features see them */
     int *list;        /* list columns that are on */
@@ -70,6 +80,8 @@ int rt_value_fail(RtParser *p, const RtField *k, const char *at, const char *fou
 char *rt_row_room(RtParser *p, size_t bytes);
 /* One value: a field's, or a list element's. */
 bool rt_value_put(RtParser *p, RtField *k, const char *at, size_t bytes);
+/* Room for n values. */
+void rt_value_room(RtField *k, uint32_t n);
 /* No value at all: no element, or a missing text, or 0. */
 void rt_value_none(RtField *k);
 
@@ -88,5 +100,16 @@ static inline void rt_trim(const RtPlan *p, const char **at, size_t *bytes) {
 /* The present row's fields to values. *row_end: one past its line end; set only if all went well. */
 bool rt_fields_parse(RtParser *p, int side, const RtLayout *l, const char **row_end);
 bool rt_pairs_parse(RtParser *p, const RtLayout *l, const char **row_end); /* libsvm, libffm */
+/* A column's value or values from a field's text. */
+bool rt_text_put(RtParser *p, RtField *k, const char *at, size_t bytes);
+/* Whether a list's field is empty as a whole: then the list is, whatever the default. */
+bool rt_is_empty_list(const RtParser *p, const char *at, size_t bytes);
+
+/* ---- fields by the grid (reader_direct.c) ---- */
+
+RtDirect rt_direct_of(const RtParser *p, const RtField *k, int column);
+/* As rt_fields_parse, of rows in which nothing is wrong and nothing is quoted; values that are made in lanes
+ * are not in their columns but in RtParser.spans. False: rt_fields_parse must do it. */
+bool rt_direct_parse(RtParser *p, int side, const RtLayout *l, const char **row_end);
 
 #endif

@@ -260,8 +260,77 @@ static void make_features(RtPlan *p) {
     }
 }
 
+/* ---- steps ---- */
+
+/* Whether the column's values can be made in lanes: a list's, if all places within its field are its own. */
+static bool has_spans(const RtPlan *p, const RtColumn *c) {
+    return !c->is_list || (p->n_set[c->side] <= 3 && in_set(p, c->side, (uint8_t)c->list_sep));
+}
+
+static bool is_part(const RtPlan *p, int feature) {
+    for (int i = 0; i < p->m->n_features; i++)
+        for (int k = 0; p->feature_on[i] && k < p->m->features[i].n_in; k++)
+            if (!p->m->features[i].in[k].is_column && p->m->features[i].in[k].index == feature) return true;
+    return false;
+}
+
+static RtGroupKind group_of(const RtPlan *p, int feature) {
+    const RtFeature *f = &p->m->features[feature];
+    if (p->item_of[feature] < 0 || !f->in[0].is_column || is_part(p, feature)) return RT_GROUP_ONE;
+    const RtColumn *c = &p->m->columns[f->in[0].index];
+    if (!has_spans(p, c)) return RT_GROUP_ONE;
+    if (f->op == RT_F_HASH && c->kind == RT_STRING && !f->farm64 && p->mod[feature].divisor <= 1u << 31)
+        return RT_GROUP_HASHES;
+    return f->op == RT_F_VALUE && c->kind == RT_FLOAT ? RT_GROUP_FLOATS : RT_GROUP_ONE;
+}
+
+static void list_lanes(RtPlan *p, RtGroup *g) {
+    RtLaneItem *lane = p->lane + g->first;
+    for (int lists = 1; g->kind != RT_GROUP_ONE && lists >= 0; lists--)
+        for (int k = 0; k < g->n; k++) {
+            int column = p->m->features[p->order[g->first + k]].in[0].index;
+            if (p->m->columns[column].is_list != lists) continue;
+            *lane++ = (RtLaneItem){column, p->m->columns[column].side, k};
+            g->lists += lists;
+        }
+}
+
+static void make_groups(RtPlan *p) {
+    const RtModel *m = p->m;
+    for (int i = 0; i < m->n_columns; i++) p->column_values[i] = p->column_on[i];
+    for (int i = 0; i < m->n_features; i++) {
+        if (!p->feature_on[i]) continue;
+        RtGroupKind kind = group_of(p, i);
+        RtGroup *last = p->n_groups ? &p->groups[p->n_groups - 1] : NULL;
+        if (kind == RT_GROUP_ONE || !last || last->kind != kind) {
+            last = &p->groups[p->n_groups++];
+            *last = (RtGroup){kind, p->n_order, 0, 0, true};
+        }
+        last->one_mod &= p->mod[i].divisor == p->mod[last->n ? p->order[last->first] : i].divisor;
+        last->n++;
+        p->order[p->n_order++] = i;
+        if (kind != RT_GROUP_ONE) p->column_values[m->features[i].in[0].index] = false;
+    }
+    for (int j = 0; j < p->n_groups; j++) {
+        list_lanes(p, &p->groups[j]);
+        const RtFeature *f = &m->features[p->order[p->groups[j].first]];
+        for (int k = 0; p->groups[j].kind == RT_GROUP_ONE && k < f->n_in; k++)
+            if (f->in[k].is_column) p->column_values[f->in[k].index] = true;
+    }
+}
+
 bool rt_layout_blank_rows(const RtModel *m, const RtColumn *only) {
     return only && m->format < RT_LIBSVM && (only->is_list || (only->kind == RT_STRING && m->beside));
+}
+
+void rt_layout_list_used(RtLayout *l, const RtPlan *p) {
+    if (l->also) return;
+    l->used = rt_reader_alloc((size_t)l->n_fields, sizeof *l->used);
+    for (int f = 0; f < l->n_fields; f++) {
+        int c = l->column[f];
+        if (c < 0) continue;
+        l->used[l->n_used++] = (RtUsed){(uint32_t)f, c, p->m->columns[c].is_list, p->column_values[c]};
+    }
 }
 
 /* Without a header, fields are the declared columns in order. */
@@ -277,6 +346,7 @@ static RtLayout *declared_layout(const RtPlan *p, int side) {
         l->blank_rows = l->n_fields == 1 && rt_layout_blank_rows(m, &m->columns[i]);
         for (; fields > 0; fields--) l->column[k++] = p->column_on[i] ? i : -1;
     }
+    rt_layout_list_used(l, p);
     return l;
 }
 
@@ -294,6 +364,10 @@ RtPlan *rt_plan_new(const RtModel *m, int purpose, RtMessage *err) {
     p->items = rt_reader_alloc(features, sizeof *p->items);
     p->item_of = rt_reader_alloc(features, sizeof(int));
     p->root = rt_reader_alloc(features, sizeof(int));
+    p->order = rt_reader_alloc(features, sizeof(int));
+    p->lane = rt_reader_alloc(features, sizeof *p->lane);
+    p->groups = rt_reader_alloc(features, sizeof *p->groups);
+    p->column_values = rt_reader_alloc(columns, 1);
     p->mod = rt_reader_alloc(features, sizeof *p->mod);
     p->bounds = rt_reader_alloc(features, sizeof *p->bounds);
     mark_on(p);
@@ -305,6 +379,7 @@ RtPlan *rt_plan_new(const RtModel *m, int purpose, RtMessage *err) {
     mark_items(p);
     make_syntax(p);
     make_features(p);
+    make_groups(p);
     for (int side = 0; side < RT_SIDES && !m->header; side++) p->fixed[side] = declared_layout(p, side);
     return p;
 }
@@ -322,6 +397,10 @@ void rt_plan_free(RtPlan *p) {
     free(p->items);
     free(p->item_of);
     free(p->root);
+    free(p->order);
+    free(p->lane);
+    free(p->groups);
+    free(p->column_values);
     free(p->mod);
     free(p->bounds);
     free(p->missing_len);

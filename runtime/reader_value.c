@@ -56,8 +56,9 @@ static const char *expected_number(const RtField *k, RtNumber why) {
 
 /* ---- values ---- */
 
-static void more_values(RtField *k) {
+void rt_value_room(RtField *k, uint32_t least) {
     uint32_t cap = k->cap ? k->cap * 2 : 16;
+    while (cap < least) cap *= 2;
     size_t n = cap;
     RtColumnKind kind = k->c->kind;
     size_t have = 0;
@@ -73,7 +74,7 @@ static void more_values(RtField *k) {
 void rt_value_none(RtField *k) {
     k->v->n = k->total = 0;
     if (k->c->is_list) return;
-    if (!k->cap) more_values(k);
+    if (!k->cap) rt_value_room(k, 1);
     if (k->v->text) k->v->text[0] = (RtText){NULL, 0};
     if (k->v->whole) k->v->whole[0] = 0;
     if (k->v->real) k->v->real[0] = 0;
@@ -160,7 +161,7 @@ bool rt_value_put(RtParser *p, RtField *k, const char *at, size_t bytes) {
         k->total++;
         return true;
     }
-    if (k->v->n == k->cap) more_values(k);
+    if (k->v->n == k->cap) rt_value_room(k, k->cap + 1);
     if (!plain && rt_plan_is_missing(p->p, at, bytes)) return put_empty(p, k, at);
     uint32_t i = k->v->n;
     RtNumber why;

@@ -94,7 +94,10 @@ RtLayout *rt_layout_by_header(const RtPlan *p, int side, const char *name, uint6
     if (ok && side == 0 && p->echo.n) ok = rt_echo_by_header(p, l, field, name, number, err);
     for (int k = 0; k < l->n_fields; k++) free(field[k]);
     free(field);
-    if (ok) return l;
+    if (ok) {
+        rt_layout_list_used(l, p);
+        return l;
+    }
     rt_layout_free(l);
     return NULL;
 }
@@ -105,5 +108,6 @@ void rt_layout_free(RtLayout *l) {
     free(l->also);
     free(l->header);
     free(l->echo);
+    free(l->used);
     free(l);
 }

@@ -10,7 +10,18 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* Of few short values, a table by the texts themselves: they are compared in two words, without a branch on
+ * how long they are. */
+enum { SHORT = 16, FEW_VALUES = 256 };
+typedef struct {
+    uint64_t low, high; /* the text, zeros behind it */
+    uint32_t bytes;     /* and its length, for texts that end in zeros; UINT32_MAX: free */
+    uint32_t index;
+} ShortCell;
+
 struct RtVocabTable {
+    ShortCell *short_cell; /* [1 << (64 - short_shift)]; NULL: values are many, or one is long */
+    uint32_t short_shift;
     const char *text;
     uint32_t *at;         /* [n + 1] where each value begins; it ends one byte, a '\n', before the next */
     uint32_t *cell;       /* [mask + 1] 0: free */
@@ -87,6 +98,34 @@ static uint32_t *map_words(uint64_t *words) {
     return p;
 }
 
+/* The text's cell, or the free one that ends the search for it. */
+static inline ShortCell *find_short(const RtVocabTable *t, uint64_t low, uint64_t high, uint32_t bytes) {
+    uint64_t k = (low * 0x9e3779b97f4a7c15u ^ (high + bytes) * 0xc2b2ae3d27d4eb4fu) * 0x9e3779b97f4a7c15u >>
+                 t->short_shift;
+    for (;; k = (k + 1) & (UINT64_MAX >> t->short_shift)) {
+        ShortCell *c = &t->short_cell[k];
+        if (c->bytes == UINT32_MAX || (c->low == low && c->high == high && c->bytes == bytes)) return c;
+    }
+}
+
+static void fill_short(RtVocabTable *t, uint64_t n) {
+    for (uint64_t i = 0; i < n; i++)
+        if (t->at[i + 1] - 1 - t->at[i] > SHORT) return;
+    if (n > FEW_VALUES) return;
+    int bits = 6;
+    while (1u << bits < 4 * n) bits++;
+    t->short_shift = 64 - (uint32_t)bits;
+    t->short_cell = rt_reader_alloc((size_t)1 << bits, sizeof *t->short_cell);
+    for (size_t k = 0; k < (size_t)1 << bits; k++) t->short_cell[k].bytes = UINT32_MAX;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t word[2] = {0, 0};
+        uint32_t bytes = t->at[i + 1] - 1 - t->at[i];
+        memcpy(word, t->text + t->at[i], bytes);
+        ShortCell *c = find_short(t, word[0], word[1], bytes);
+        if (c->bytes == UINT32_MAX) *c = (ShortCell){word[0], word[1], bytes, (uint32_t)i};
+    }
+}
+
 RtVocabTable *rt_vocab_table_new(const char *text, uint64_t bytes, uint64_t n) {
     RtVocabTable *t = rt_reader_alloc(1, sizeof *t);
     uint64_t slots = 16;
@@ -99,11 +138,13 @@ RtVocabTable *rt_vocab_table_new(const char *text, uint64_t bytes, uint64_t n) {
     t->index_bits = n ? UINT32_MAX >> __builtin_clz((uint32_t)n) : 0;
     Filling f = {.t = t, .most = n};
     fill(&f, bytes);
+    fill_short(t, f.n);
     return t;
 }
 
 void rt_vocab_table_free(RtVocabTable *t) {
     if (!t) return;
+    free(t->short_cell);
     munmap(t->cell, t->words * sizeof *t->cell);
     free(t);
 }
@@ -111,4 +152,15 @@ void rt_vocab_table_free(RtVocabTable *t) {
 uint32_t rt_vocab_find(const RtVocabTable *t, const char *p, size_t bytes) {
     uint32_t c = *find(t, p, bytes, hash_of(p, bytes));
     return c ? (c & t->index_bits) - 1 : RT_NO_ID;
+}
+
+uint32_t rt_vocab_find_near(const RtVocabTable *t, const char *p, size_t bytes) {
+    static const char ones[2 * SHORT] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+    if (!t->short_cell) return rt_vocab_find(t, p, bytes);
+    if (bytes > SHORT) return RT_NO_ID;
+    uint64_t word[2], mask[2];
+    memcpy(word, p, sizeof word);
+    memcpy(mask, ones + SHORT - bytes, sizeof mask);
+    ShortCell *c = find_short(t, word[0] & mask[0], word[1] & mask[1], (uint32_t)bytes);
+    return c->bytes == UINT32_MAX ? RT_NO_ID : c->index;
 }
