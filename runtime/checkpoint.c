@@ -136,7 +136,7 @@ RtSaveEnd rt_saver_ask(RtSaver *s, bool wait, char *err, size_t err_bytes) {
     if (end == RT_SAVE_NONE) end = rt_snapshot_ask(&s->snapshot, wait, &killed, err, err_bytes);
     s->end = RT_SAVE_NONE;
     if (end == RT_SAVE_DONE) s->how = RT_SAVE_GO_ON;
-    if (killed) { /* for want of memory, most likely: two of us don't fit */
+    if (killed || end == RT_SAVE_HUNG) { /* killed for want of memory, most likely: two of us don't fit */
         s->alone = true;
         rt_site_recover(&s->place);
     }
