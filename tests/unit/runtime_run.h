@@ -21,6 +21,7 @@ typedef struct {
     const char *input;
     int cpu_level;
     void (*train)(RtStep *, uint32_t, uint32_t); /* NULL: fix_train */
+    char *graph;                                 /* for ONNX */
 } RunHow;                                        /* from, to: change of the description */
 
 static char run_dir[64];
@@ -47,6 +48,8 @@ static inline int run_child(RunHow how, char **argv, int argc) {
                    .description_bytes = strlen(d),
                    .train = how.train ? how.train : fix_train,
                    .eval = fix_eval,
+                   .graph = how.graph,
+                   .graph_bytes = how.graph ? strlen(how.graph) : 0,
                    .predict = fix_predict};
     int code = rt_main(&p, argc, argv);
     free(d);
