@@ -1,6 +1,8 @@
 #include "runtime/program.h"
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "runtime/message.h"
 
@@ -62,9 +64,18 @@ RtReaderOptions rt_reader_options(const RtModel *m, const RtArgs *a, const RtWor
                              .index_later = threads >= rt_cpus()};
 }
 
+/* A file must not become stdin, stdout or stderr where one of these was closed, or what is said would be
+ * written into a checkpoint, and "--data -" would wait for a pipe of our own. They are opened the wrong way
+ * round: using them fails as it would have. */
+static void hold_standard_streams(void) {
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd) abort();
+}
+
 int rt_main(const RtProgram *program, int argc, char **argv) {
     char err[RT_MESSAGE] = "";
     int code;
+    hold_standard_streams();
     if (!rt_machine_fits(program, err, sizeof err)) return rt_fail(RT_EXIT_FAILED, "%s", err);
     RtModel *m =
         rt_model_parse(program->description, program->description_bytes, program->vocabs, err, sizeof err);
