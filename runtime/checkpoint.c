@@ -221,11 +221,12 @@ static RtRead read_state(const RtModel *m, const char *dir, RtState *s, json_t *
                          size_t err_bytes) {
     char path[RT_PATH];
     struct stat st;
-    if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode) && access(rt_path_join(dir, RT_STATE_FILE, path), F_OK)) {
+    rt_path_join(dir, RT_STATE_FILE, path);
+    if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode) && access(path, F_OK) && errno == ENOENT) {
         snprintf(err, err_bytes, "%s: no checkpoint in this directory", dir);
         return RT_READ_DAMAGED;
     }
-    return rt_state_read(rt_path_join(dir, RT_STATE_FILE, path), dir, m, s, json, err, err_bytes);
+    return rt_state_read(path, dir, m, s, json, err, err_bytes);
 }
 
 static RtRead read_weights(const RtModel *m, const char *dir, const json_t *json, RtTables *t, RtSlots slots,

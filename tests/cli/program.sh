@@ -199,6 +199,8 @@ mkdir d; expect 1 ./clicks predict --data eval.csv --load ckpt -o d; says "error
 # ---- a checkpoint of something else ----
 expect 1 ./clicks eval --data eval.csv --load none; says "error: cannot open none/state.json: no such file or directory"
 expect 1 ./clicks eval --data eval.csv --load d; says "error: d: no checkpoint in this directory"
+ln -s state.json d/state.json # there, and not to be opened; root is refused nothing by permissions
+expect 1 ./clicks eval --data eval.csv --load d; says "error: cannot open d/state.json: too many levels of symbolic links"; rm d/state.json
 build larger clicks.ctr -D buckets=51
 sed 's/model clicks/model deeper/; s/mlp(\[16, 8\])/mlp([16, 8, 4])/' clicks.ctr > deeper.ctr; build deeper deeper.ctr
 sed 's/t = table/shared = table/; s/, t)/, shared)/g' clicks.ctr > named.ctr; build named named.ctr
