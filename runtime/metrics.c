@@ -249,3 +249,11 @@ bool rt_metrics_value(RtMetrics *s, int metric, double *out, const char **why) {
         }
     return !*why;
 }
+
+double rt_entropy(double p) { return p > 0 && p < 1 ? -(p * log(p) + (1 - p) * log1p(-p)) : NAN; }
+
+double rt_metrics_normalized_entropy(const RtMetrics *s, int metric) {
+    const Rows *r = &s->rows[metric];
+    if (s->m->metrics[metric].kind != RT_LOGLOSS || !r->n || r->not_finite) return NAN;
+    return r->loss / (double)r->n / rt_entropy(r->y / (double)r->n);
+}
