@@ -32,7 +32,7 @@ enum { CHILD_MAY_ALLOCATE = true };
 
 RtSaver *rt_saver_open(const char *dir, int keep, char *err, size_t err_bytes) {
     RtSaver *s = calloc(1, sizeof *s);
-    if (!s) abort();
+    if (!s) rt_out_of_memory();
     s->keep = keep;
     s->alone = !CHILD_MAY_ALLOCATE;
     bool ok = rt_site_find(&s->place, dir, err, err_bytes) && (s->lock = rt_lock_take(dir, err, err_bytes));

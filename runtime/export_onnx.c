@@ -122,7 +122,7 @@ static void put_constant(RtProto *w, const json_t *c) {
     size_t i, n = json_array_size(values), size = is_i64(c) ? sizeof(int64_t) : sizeof(float);
     json_t *x;
     char *raw = malloc(n * size + 1);
-    if (!raw) abort();
+    if (!raw) rt_out_of_memory();
     json_array_foreach(shape, i, x) rt_proto_int(&t, TENSOR_DIMS, json_integer_value(x));
     json_array_foreach(values, i, x) {
         int64_t whole = json_integer_value(x);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/message.h"
 
 /* A row as one word: the prediction's bits, turned so that they sort as the number does, above the label's.
  */
@@ -24,7 +25,7 @@ const char *rt_metric_name(RtMetricKind k) {
 }
 
 static void *need(void *p) {
-    if (!p) abort();
+    if (!p) rt_out_of_memory();
     return p;
 }
 

@@ -101,7 +101,7 @@ int rt_flush_stdout(void) {
 int rt_print_json(json_t *o) {
     char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(15));
     json_decref(o);
-    if (!text) abort();
+    if (!text) rt_out_of_memory();
     puts(text);
     free(text);
     return rt_flush_stdout();
