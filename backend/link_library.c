@@ -95,7 +95,7 @@ bool backend_link_library(IrProgram *p, const char *march, int level, const char
     const char *slash = strrchr(so, '/');
     const char *header = arena_printf(p->arena, "%.*s%s.h", slash ? (int)(slash + 1 - so) : 0, so, p->name);
     char *text = written(p, header, put_header), *exports = text ? written(p, so, put_exports) : NULL;
-    const char *more[FUNCTIONS * 2 + 11];
+    const char *more[FUNCTIONS * 2 + 12];
     int n = 0;
     more[n++] = "-ldnnl";
     more[n++] = "-shared";
@@ -104,6 +104,7 @@ bool backend_link_library(IrProgram *p, const char *march, int level, const char
     more[n++] = "-Wl,--wrap=abort";
     more[n++] = "-Wl,--wrap=exit";
     more[n++] = "-Wl,--wrap=rt_warn";
+    more[n++] = "-Wl,--wrap=rt_out_of_memory";
     for (int i = 0; i < FUNCTIONS; i++) {
         more[n++] = arena_printf(p->arena, "-Wl,-u,%s", functions[i][1]);
         more[n++] =

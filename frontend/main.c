@@ -1,5 +1,6 @@
 /* ctrc: the driver. Source or IR text → program → passes → what was asked for. Results go to stdout or -o,
  * everything else to stderr. Exit codes: 0 done, 1 failed (I/O), 2 wrong usage or no valid program. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,7 +213,15 @@ static int run(Driver *v) {
     return driver_close(v->d, &out, true) ? DONE : FAILED;
 }
 
+/* No file may become stdin, stdout or stderr where one of these was closed, or a message would be written
+ * into it. Using them fails as it would have. */
+static void hold_standard_streams(void) {
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd) abort();
+}
+
 int main(int argc, char **argv) {
+    hold_standard_streams();
     signal(SIGXFSZ, SIG_IGN); /* a file too large is a failed write, after which nothing half written stays */
     Driver v = {.a = arena_new()};
     v.d = diag_new(v.a, stderr);

@@ -312,7 +312,7 @@ static int range(const Option *o, const char *text, RtRange *out) {
 
 static void push(RtWords *w, const char *s) {
     w->v = realloc(w->v, (w->n + 1) * sizeof *w->v);
-    if (!w->v) abort();
+    if (!w->v) rt_out_of_memory();
     w->v[w->n++] = s;
 }
 

@@ -39,8 +39,6 @@ static Bin split(const uint64_t *row, uint64_t n, Bin bin[TENTHS]) {
 
 static double mean(double sum, const Bin *b) { return sum / (double)b->rows; }
 
-static double entropy(double p) { return p > 0 && p < 1 ? -(p * log(p) + (1 - p) * log1p(-p)) : NAN; }
-
 static json_t *bin_json(const Bin *b) {
     json_t *o = json_object();
     json_object_set_new(o, "rows", json_integer((json_int_t)b->rows));
@@ -63,7 +61,7 @@ static json_t *calibration_of(const uint64_t *row, uint64_t n) {
     }
     double loss = mean(all.loss, &all);
     json_object_set_new(o, "logloss", rt_real(loss));
-    json_object_set_new(o, "normalized_entropy", rt_real(loss / entropy(mean(all.y, &all))));
+    json_object_set_new(o, "normalized_entropy", rt_real(loss / rt_entropy(mean(all.y, &all))));
     json_object_set_new(o, "ece", rt_real(ece));
     json_object_set_new(o, "bins", bins);
     return o;

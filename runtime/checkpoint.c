@@ -32,7 +32,7 @@ enum { CHILD_MAY_ALLOCATE = true };
 
 RtSaver *rt_saver_open(const char *dir, int keep, char *err, size_t err_bytes) {
     RtSaver *s = calloc(1, sizeof *s);
-    if (!s) abort();
+    if (!s) rt_out_of_memory();
     s->keep = keep;
     s->alone = !CHILD_MAY_ALLOCATE;
     bool ok = rt_site_find(&s->place, dir, err, err_bytes) && (s->lock = rt_lock_take(dir, err, err_bytes));
@@ -136,7 +136,7 @@ RtSaveEnd rt_saver_ask(RtSaver *s, bool wait, char *err, size_t err_bytes) {
     if (end == RT_SAVE_NONE) end = rt_snapshot_ask(&s->snapshot, wait, &killed, err, err_bytes);
     s->end = RT_SAVE_NONE;
     if (end == RT_SAVE_DONE) s->how = RT_SAVE_GO_ON;
-    if (killed) { /* for want of memory, most likely: two of us don't fit */
+    if (killed || end == RT_SAVE_HUNG) { /* killed for want of memory, most likely: two of us don't fit */
         s->alone = true;
         rt_site_recover(&s->place);
     }
@@ -221,11 +221,12 @@ static RtRead read_state(const RtModel *m, const char *dir, RtState *s, json_t *
                          size_t err_bytes) {
     char path[RT_PATH];
     struct stat st;
-    if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode) && access(rt_path_join(dir, RT_STATE_FILE, path), F_OK)) {
+    rt_path_join(dir, RT_STATE_FILE, path);
+    if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode) && access(path, F_OK) && errno == ENOENT) {
         snprintf(err, err_bytes, "%s: no checkpoint in this directory", dir);
         return RT_READ_DAMAGED;
     }
-    return rt_state_read(rt_path_join(dir, RT_STATE_FILE, path), dir, m, s, json, err, err_bytes);
+    return rt_state_read(path, dir, m, s, json, err, err_bytes);
 }
 
 static RtRead read_weights(const RtModel *m, const char *dir, const json_t *json, RtTables *t, RtSlots slots,

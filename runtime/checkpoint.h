@@ -20,17 +20,18 @@ enum { RT_SAVE_FRESH, RT_SAVE_GO_ON, RT_SAVE_REPAIR };
  * DIR/step-N. NULL on error. */
 RtSaver *rt_saver_open(const char *dir, int keep, char *err, size_t err_bytes);
 /* What becomes of the checkpoints that are there when the first one is saved. FRESH (default): they were
- * another training's and go, DIR/best too; GO_ON: they are earlier ones of this; REPAIR: so too, but the last is damaged
- * and goes. */
+ * another training's and go, DIR/best too; GO_ON: they are earlier ones of this; REPAIR: so too, but the last
+ * is damaged and goes. */
 void rt_saver_begin(RtSaver *s, int how);
 /* Replaces the checkpoint that dir holds, which stays as it is if this one fails; other files in dir stay. */
 bool rt_saver_save(RtSaver *s, const RtModel *m, RtTables *t, const RtState *state, char *err,
                    size_t err_bytes);
-/* The same from a snapshot: returns at once, and a process of its own writes while the tables change again. None
- * may be under way. Where no process can be made it is saved before this returns. */
+/* The same from a snapshot: returns at once, and a process of its own writes while the tables change again.
+ * None may be under way. Where no process can be made it is saved before this returns. */
 void rt_saver_start(RtSaver *s, const RtModel *m, RtTables *t, const RtState *state);
-/* How the save that was started has ended, told once: NONE, there is nothing to tell. wait: until it has. */
-typedef enum { RT_SAVE_NONE, RT_SAVE_RUNS, RT_SAVE_DONE, RT_SAVE_FAILED } RtSaveEnd;
+/* How the save that was started has ended, told once: NONE, there is nothing to tell. wait: until it has.
+ * HUNG: its process came no further; later saves are made before rt_saver_start returns. */
+typedef enum { RT_SAVE_NONE, RT_SAVE_RUNS, RT_SAVE_DONE, RT_SAVE_FAILED, RT_SAVE_HUNG } RtSaveEnd;
 RtSaveEnd rt_saver_ask(RtSaver *s, bool wait, char *err, size_t err_bytes);
 /* The best one: DIR/best is a second name of what DIR holds. No save may be under way. */
 bool rt_saver_keep_best(RtSaver *s, char *err, size_t err_bytes);

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "runtime/checkpoint_own.h"
+#include "runtime/message.h"
 
 const char *const rt_checkpoint_files[RT_FILES] = {RT_WEIGHTS_FILE, RT_STATE_FILE};
 
@@ -68,7 +69,7 @@ int rt_keep_list(const char *dir, uint64_t **steps) {
         uint64_t step = strtoull(digits, &end, 10);
         if (*end) continue;
         *steps = realloc(*steps, (size_t)(n + 1) * sizeof **steps);
-        if (!*steps) abort();
+        if (!*steps) rt_out_of_memory();
         (*steps)[n++] = step;
     }
     if (d) closedir(d);

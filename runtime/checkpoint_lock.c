@@ -107,7 +107,7 @@ static bool lock(int fd) {
 
 RtLock *rt_lock_take(const char *dir, char *err, size_t err_bytes) {
     RtLock *l = malloc(sizeof *l);
-    if (!l) abort();
+    if (!l) rt_out_of_memory();
     l->fd = -1;
     /* no link is followed: in a directory of many users it might lead to a file that we are not to write to
      */

@@ -63,14 +63,19 @@ void rt_remove_checkpoint(const char *dir);          /* our files, and dir if no
 
 /* ---- saving from a snapshot (checkpoint_snapshot.c) ---- */
 typedef struct {
-    bool running; /* it has told nothing yet */
-    pid_t pid;    /* of a child that isn't reaped yet, 0: none */
-    int from;     /* the pipe that it tells by */
+    bool running;             /* it has told nothing yet */
+    pid_t pid;                /* of a child that isn't reaped yet, 0: none */
+    int from;                 /* the pipe that it tells by */
+    int64_t looked, idle;     /* ms: when it was looked at; how long it has done nothing */
+    uint64_t cpu_ms, written; /* of the child, then */
 } RtSnapshot;
+extern int rt_snapshot_patience; /* seconds that a child may do nothing */
 typedef bool (*RtSnapshotFn)(void *arg, char *err, size_t err_bytes);
 /* Calls fn in a child that has the memory as it is now. False: there is none, errno says why. */
 bool rt_snapshot_start(RtSnapshot *s, RtSnapshotFn fn, void *arg);
-/* What fn returned, told once; killed: the child ended without a word. */
+/* What fn returned, told once; killed: the child ended without a word. HUNG: it did nothing any more, and was
+ * ended.
+ */
 RtSaveEnd rt_snapshot_ask(RtSnapshot *s, bool wait, bool *killed, char *err, size_t err_bytes);
 void rt_snapshot_close(RtSnapshot *s); /* waits */
 

@@ -110,7 +110,7 @@ static void checksum_of(const json_t *o, char out[20]) {
     json_object_del(copy, "checksum");
     char *text = json_dumps(copy, JSON_COMPACT | JSON_SORT_KEYS);
     json_decref(copy);
-    if (!text) abort();
+    if (!text) rt_out_of_memory();
     hex(XXH3_64bits(text, strlen(text)), out);
     free(text);
 }
@@ -153,7 +153,7 @@ bool rt_state_write(const char *path, const RtModel *m, RtTables *t, const RtSta
     json_t *o = describe(m, t, s, checksums);
     char *text = json_dumps(o, JSON_INDENT(2));
     json_decref(o);
-    if (!text) abort();
+    if (!text) rt_out_of_memory();
     snprintf(part, sizeof part, "%s.part", path);
     errno = 0;
     FILE *f = fopen(part, "w");

@@ -13,7 +13,7 @@
 enum { IDS = -1 }; /* RtTensor.part: 0 the weight, 1… slots */
 
 static void *need(void *p) {
-    if (!p) abort();
+    if (!p) rt_out_of_memory();
     return p;
 }
 
@@ -25,7 +25,7 @@ static char *tensor_name(const RtWeight *w, int part) {
                  : part      ? "/"
                              : "",
                  part > 0 ? w->slots[part - 1] : "") < 0)
-        abort();
+        rt_out_of_memory();
     return s;
 }
 

@@ -83,7 +83,7 @@ static off_t end_of_step(FILE *f, uint64_t after, uint64_t file_bytes) {
     while (earlier && fread(head, HEAD, 1, f) == 1) {
         n = get_le(head, 8);
         if (n > file_bytes || get_le(head + 8, 4) != rt_crc32c_masked(head, 8)) break;
-        if (!(event = realloc(event, n + TAIL))) abort();
+        if (!(event = realloc(event, n + TAIL))) rt_out_of_memory();
         earlier = fread(event, n + TAIL, 1, f) == 1 &&
                   get_le(event + n, TAIL) == rt_crc32c_masked(event, n) && step_of(event, n) <= after;
         if (earlier) at += HEAD + n + TAIL;
@@ -139,7 +139,7 @@ RtEvents *rt_events_open(const char *dir, uint64_t after, char *err, size_t err_
     char host[64] = "", reason[RT_SHOWN];
     uint64_t newest = 0, seconds = (uint64_t)time(NULL);
     RtEvents *e = calloc(1, sizeof *e);
-    if (!e) abort();
+    if (!e) rt_out_of_memory();
     gethostname(host, sizeof host - 1);
     snprintf(e->path, sizeof e->path, "%s", dir);
     if ((!mkdir(dir, 0777) || errno == EEXIST) && go_through(dir, after, &newest)) {

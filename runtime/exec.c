@@ -14,7 +14,7 @@ enum { ALIGN = 64, CAP_STEP = 16 };
 
 static void *take(size_t n, size_t size) {
     void *p = calloc(n ? n : 1, size);
-    if (!p) abort();
+    if (!p) rt_out_of_memory();
     return p;
 }
 /* Of huge pages where it fills some: kernels walk rows that lie a small page apart, and a page of each would

@@ -13,7 +13,7 @@ bool rt_weight_values(RtTables *t, int weight, RtPut put, void *own) {
     uint64_t width = rt_tables_width(t, weight), rows = rt_tables_rows(t, weight);
     if (dense) return put(own, dense, rows * width * sizeof *dense);
     float *row = malloc(width * sizeof *row);
-    if (!row) abort();
+    if (!row) rt_out_of_memory();
     bool ok = true;
     for (uint64_t i = 0; i < rows && ok; i++) {
         rt_tables_get_row(t, weight, (uint32_t)i, 0, row);
@@ -34,7 +34,7 @@ static bool put_tensor(void *own, const void *data, uint64_t bytes) {
 static bool write_safetensors(FILE *f, const char *path, const RtModel *m, RtTables *t, char *err,
                               size_t err_bytes) {
     RtTensor *list = calloc((size_t)m->n_weights + 1, sizeof *list);
-    if (!list) abort();
+    if (!list) rt_out_of_memory();
     for (int i = 0; i < m->n_weights; i++) {
         const RtWeight *w = &m->weights[i];
         list[i] = (RtTensor){.name = (char *)w->name, .rank = w->rank, .source = i};

@@ -122,7 +122,7 @@ static void put_constant(RtProto *w, const json_t *c) {
     size_t i, n = json_array_size(values), size = is_i64(c) ? sizeof(int64_t) : sizeof(float);
     json_t *x;
     char *raw = malloc(n * size + 1);
-    if (!raw) abort();
+    if (!raw) rt_out_of_memory();
     json_array_foreach(shape, i, x) rt_proto_int(&t, TENSOR_DIMS, json_integer_value(x));
     json_array_foreach(values, i, x) {
         int64_t whole = json_integer_value(x);
@@ -267,40 +267,41 @@ static const RtWeight *weight_at(const RtModel *m, const json_t *weights, size_t
 }
 
 /* Head, graph with its length, weights. What goes wrong is seen when the file is closed. */
-static void write_model(FILE *f, const RtModel *m, RtTables *t, const json_t *weights, const RtProto *body,
-                        uint64_t graph_bytes) {
-    RtProto w = model_head(m, *rt_tables_keep_negatives(t));
+static void write_model(FILE *f, const RtModel *m, RtTables *t, const json_t *weights, const RtProto *head,
+                        const RtProto *body) {
     int number;
-    rt_proto_head(&w, MODEL_GRAPH, graph_bytes);
-    bool ok = put_file(f, w.data, w.n) && put_file(f, body->data, body->n);
-    rt_proto_free(&w);
+    bool ok = put_file(f, head->data, head->n) && put_file(f, body->data, body->n);
     for (size_t i = 0; i < json_array_size(weights) && ok; i++) {
         const RtWeight *x = weight_at(m, weights, i, &number);
-        RtProto head = weight_head(x);
-        ok = put_file(f, head.data, head.n) && rt_weight_values(t, number, put_file, f);
-        rt_proto_free(&head);
+        RtProto w = weight_head(x);
+        ok = put_file(f, w.data, w.n) && rt_weight_values(t, number, put_file, f);
+        rt_proto_free(&w);
     }
 }
 
 static bool write_graph(FILE *f, const RtModel *m, RtTables *t, const json_t *graph, char *err,
                         size_t err_bytes) {
     const json_t *weights = json_object_get(graph, "weights");
-    RtProto body = graph_body(m, graph, *rt_tables_keep_negatives(t));
+    double keep = *rt_tables_keep_negatives(t);
+    RtProto head = model_head(m, keep), body = graph_body(m, graph, keep);
     uint64_t bytes = body.n;
     int number;
     for (size_t i = 0; i < json_array_size(weights); i++) {
         const RtWeight *x = weight_at(m, weights, i, &number);
-        RtProto head = weight_head(x);
-        bytes += head.n + x->size * sizeof(float);
-        rt_proto_free(&head);
+        RtProto w = weight_head(x);
+        bytes += w.n + x->size * sizeof(float);
+        rt_proto_free(&w);
     }
-    bool fits = bytes < INT32_MAX - 4096; /* protobuf's limit for a message */
-    if (fits) write_model(f, m, t, weights, &body, bytes);
+    rt_proto_head(&head, MODEL_GRAPH, bytes);
+    bytes += head.n;
+    bool fits = bytes <= INT32_MAX; /* protobuf's limit for a message */
+    if (fits) write_model(f, m, t, weights, &head, &body);
     if (!fits)
         snprintf(err, err_bytes,
                  "the model '%s' takes %.1f GB, an ONNX file holds less than 2 GB\n"
                  "hint: --format safetensors has no such limit",
                  m->name, (double)bytes / 1e9);
+    rt_proto_free(&head);
     rt_proto_free(&body);
     return fits;
 }

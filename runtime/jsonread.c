@@ -3,11 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/message.h"
 
 void *rt_json_alloc(RtJson *j, size_t count, size_t size) {
     size_t head = 16;
     RtJsonBlock *b = calloc(1, head + (count ? count : 1) * size);
-    if (!b) abort();
+    if (!b) rt_out_of_memory();
     b->next = j->blocks;
     j->blocks = b;
     return (char *)b + head;

@@ -49,6 +49,7 @@ _Noreturn void __real_abort(void);
 _Noreturn void __real_exit(int code);
 _Noreturn void __wrap_abort(void);
 _Noreturn void __wrap_exit(int code);
+_Noreturn void __wrap_rt_out_of_memory(void);
 void __wrap_rt_warn(const char *format, ...);
 _Noreturn void __wrap_abort(void) {
     if (way_out) longjmp(*way_out, 1);
@@ -58,6 +59,7 @@ _Noreturn void __wrap_exit(int code) {
     if (way_out) longjmp(*way_out, 1);
     __real_exit(code);
 }
+_Noreturn void __wrap_rt_out_of_memory(void) { __wrap_abort(); }
 /* Warnings are for a person at a terminal. */
 void __wrap_rt_warn(const char *format, ...) { (void)format; }
 

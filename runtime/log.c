@@ -48,7 +48,7 @@ RtLog *rt_log_open(const char *path, uint64_t after, char *err, size_t err_bytes
         return NULL;
     }
     RtLog *l = malloc(sizeof *l);
-    if (!l) abort();
+    if (!l) rt_out_of_memory();
     *l = (RtLog){f, path, 0};
     return l;
 }
@@ -56,7 +56,7 @@ RtLog *rt_log_open(const char *path, uint64_t after, char *err, size_t err_bytes
 void rt_log_write(RtLog *l, json_t *o) {
     char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
     json_decref(o);
-    if (!text) abort();
+    if (!text) rt_out_of_memory();
     errno = 0;
     if ((fprintf(l->f, "%s\n", text) < 0 || fflush(l->f)) && !l->error) l->error = errno ? errno : EIO;
     free(text);

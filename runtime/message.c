@@ -1,4 +1,5 @@
 #include "runtime/message.h"
+#include <unistd.h>
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -100,4 +101,10 @@ const char *rt_reason(int error, char out[RT_SHOWN]) {
     if (isupper((unsigned char)out[0]) && islower((unsigned char)out[1]))
         out[0] = (char)tolower((unsigned char)out[0]);
     return out;
+}
+
+void rt_out_of_memory(void) {
+    static const char text[] = "error: out of memory\n";
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(1);
+    _exit(1);
 }

@@ -23,6 +23,8 @@ const char *rt_lines(RtLines *l);
 const char *rt_show(const char *text, size_t bytes, char out[RT_SHOWN]);
 /* The candidate at the smallest edit distance from name, NULL if none is near; candidates may be NULL. */
 const char *rt_nearest(const char *name, const char *const *candidates, int n);
+/* Says so, and ends the program at once: stdio and the other threads are left as they are. */
+_Noreturn void rt_out_of_memory(void);
 /* strerror in the style of our messages: lower case. */
 const char *rt_reason(int error, char out[RT_SHOWN]);
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/message.h"
 
 /* A row as one word: the prediction's bits, turned so that they sort as the number does, above the label's.
  */
@@ -24,7 +25,7 @@ const char *rt_metric_name(RtMetricKind k) {
 }
 
 static void *need(void *p) {
-    if (!p) abort();
+    if (!p) rt_out_of_memory();
     return p;
 }
 
@@ -248,4 +249,12 @@ bool rt_metrics_value(RtMetrics *s, int metric, double *out, const char **why) {
             break;
         }
     return !*why;
+}
+
+double rt_entropy(double p) { return p > 0 && p < 1 ? -(p * log(p) + (1 - p) * log1p(-p)) : NAN; }
+
+double rt_metrics_normalized_entropy(const RtMetrics *s, int metric) {
+    const Rows *r = &s->rows[metric];
+    if (s->m->metrics[metric].kind != RT_LOGLOSS || !r->n || r->not_finite) return NAN;
+    return r->loss / (double)r->n / rt_entropy(r->y / (double)r->n);
 }

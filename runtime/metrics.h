@@ -15,6 +15,10 @@ void rt_metrics_add(RtMetrics *s, int metric, uint32_t rows, const float *p, con
 /* False: undefined, and *why says why ("all labels are alike"). */
 bool rt_metrics_value(RtMetrics *s, int metric, double *out, const char **why);
 const char *rt_metric_name(RtMetricKind k);
+/* Of a logloss: over that of always predicting the observed rate (He et al., ADKDD 2014); below 1 something
+ * was learnt. NaN where there is none, and of other metrics. */
+double rt_metrics_normalized_entropy(const RtMetrics *s, int metric);
+double rt_entropy(double p); /* -(p log p + (1 - p) log(1 - p)); NaN unless 0 < p < 1 */
 /* Sums over the rows so far, of the metrics that are made of sums (logloss, pcoc, accuracy), to be saved and
  * restored: exact. AUC and GAUC need all rows: false. */
 typedef struct {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/message.h"
 
 #define MANY (1 << 20) /* more of anything than a model has */
 #define WORDS(...)                                                                                           \
@@ -508,7 +509,7 @@ RtModel *rt_model_parse(const char *json, size_t bytes, const RtBlob *blobs, cha
     }
     char detail[400] = "";
     Owned *own = calloc(1, sizeof *own);
-    if (!own) abort();
+    if (!own) rt_out_of_memory();
     Parse p = {.j = {.err = detail, .err_bytes = sizeof detail}, .m = &own->m, .root = root};
     if (json_is_object(root))
         parse_all(&p, blobs);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/program.h"
+#include "runtime/message.h"
 
 /* The sign of a NaN means nothing. */
 static const char *shown(float v) { return isnan(v) ? "nan" : v > 0 ? "inf" : "-inf"; }
@@ -57,7 +58,7 @@ static void say_weights(const RtExec *x) {
         const RtTableBatch *b = (const RtTableBatch *)x->step.tables + i;
         uint64_t width = rt_tables_width(x->tables, i);
         float *row = malloc(width * sizeof *row);
-        if (!row) abort();
+        if (!row) rt_out_of_memory();
         if (dense)
             say_element(w, 0, dense, w->size);
         else
@@ -86,7 +87,7 @@ static int by_place(const void *a, const void *b) {
 static void say_rows(const RtReader *r, const RtBatch *b) {
     enum { RANGES = 40 };
     Place *p = malloc((b->rows + 1) * sizeof *p);
-    if (!p) abort();
+    if (!p) rt_out_of_memory();
     for (uint32_t i = 0; i < b->rows; i++) p[i] = (Place){b->row_file[i], b->row_line[i]};
     qsort(p, b->rows, sizeof *p, by_place);
     fprintf(stderr, "  the batch's %u rows are", b->rows);

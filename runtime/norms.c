@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/tables_own.h"
+#include "runtime/message.h"
 
 /* A rate for optimizers whose slots don't tell the gradient: what it adds to a weight drowns the weight. */
 static const float steep = 0x1p40f;
@@ -21,7 +22,7 @@ struct RtNorms {
 
 static void *take(size_t n, size_t size) {
     void *p = calloc(n ? n : 1, size);
-    if (!p) abort();
+    if (!p) rt_out_of_memory();
     return p;
 }
 

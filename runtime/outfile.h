@@ -2,14 +2,17 @@
 #ifndef CTRC_RUNTIME_OUTFILE_H
 #define CTRC_RUNTIME_OUTFILE_H
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 
-/* Where bytes go: stdout, or a file beside the wanted one that takes its place at the end. A device or a pipe
- * is written to directly. */
+/* Where bytes go: stdout, or a file beside the wanted one that takes its place at the end. It has no name
+ * until then, where the file system knows such files, so nothing is left of it if the program is killed. A
+ * device or a pipe is written to directly. */
 typedef struct {
     FILE *f;
-    const char *path; /* NULL: stdout */
-    char temp[PATH_MAX];
+    const char *path;    /* NULL: stdout */
+    char temp[PATH_MAX]; /* the name beside path, "": none is wanted */
+    bool named;          /* temp is a file */
 } RtOut;
 
 /* Both give an exit code, after an error message. path NULL: stdout. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "runtime/message.h"
 
 /* A few µs of spinning for an evenly loaded neighbour; then some hundred µs of giving the CPU away and
  * looking again; then sleep. On idle CPUs yielding is as good as spinning, and where other processes (or our
@@ -115,12 +116,12 @@ void rt_pool_run(RtPool *p, RtPoolFn fn, void *arg) {
 
 RtPool *rt_pool_new(uint32_t threads) {
     RtPool *p = aligned_alloc(64, (sizeof *p + 63) / 64 * 64);
-    if (!p) abort();
+    if (!p) rt_out_of_memory();
     *p = (RtPool){.threads = threads, .spins = threads <= rt_cpus() ? SPINS : 0};
     p->workers = calloc(threads, sizeof *p->workers);
     p->ids = calloc(threads, sizeof *p->ids);
     p->share = aligned_alloc(64, threads * sizeof *p->share);
-    if (!p->workers || !p->ids || !p->share) abort();
+    if (!p->workers || !p->ids || !p->share) rt_out_of_memory();
     deal_anew(p);
     for (uint32_t i = 1; i < threads; i++) {
         p->workers[i] = (Worker){p, i};

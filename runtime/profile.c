@@ -50,7 +50,7 @@ static uint64_t now(void) {
 
 static Lane *lane(void) {
     if (mine) return mine;
-    if (!(mine = calloc(1, sizeof *mine))) abort();
+    if (!(mine = calloc(1, sizeof *mine))) rt_out_of_memory();
     pthread_mutex_lock(&profile.lock);
     mine->number = profile.n_lanes++;
     mine->next = profile.lanes;
@@ -63,7 +63,7 @@ static Lane *lane(void) {
 static void add(Lane *l, Event e) {
     if (l->n == l->cap) {
         l->cap = l->cap ? 2 * l->cap : 4096;
-        if (!(l->event = realloc(l->event, l->cap * sizeof *l->event))) abort();
+        if (!(l->event = realloc(l->event, l->cap * sizeof *l->event))) rt_out_of_memory();
     }
     l->event[l->n++] = e;
 }
@@ -142,7 +142,7 @@ static void put_text(const char *s) {
     json_t *text = json_string(s);
     char *quoted = json_dumps(text, JSON_ENCODE_ANY);
     json_decref(text);
-    if (!quoted) abort();
+    if (!quoted) rt_out_of_memory();
     fputs(quoted, profile.f);
     free(quoted);
 }

@@ -1,6 +1,9 @@
 #include "runtime/program.h"
+#include <fcntl.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "runtime/message.h"
 
@@ -62,9 +65,26 @@ RtReaderOptions rt_reader_options(const RtModel *m, const RtArgs *a, const RtWor
                              .index_later = threads >= rt_cpus()};
 }
 
+/* A file must not become stdin, stdout or stderr where one of these was closed, or what is said would be
+ * written into a checkpoint, and "--data -" would wait for a pipe of our own. They are opened the wrong way
+ * round: using them fails as it would have. */
+static void hold_standard_streams(void) {
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd) abort();
+}
+
+/* For JSON, whose functions would leave a key out of a checkpoint's state where memory runs out. */
+static void *json_memory(size_t bytes) {
+    void *p = malloc(bytes);
+    if (!p) rt_out_of_memory();
+    return p;
+}
+
 int rt_main(const RtProgram *program, int argc, char **argv) {
     char err[RT_MESSAGE] = "";
     int code;
+    hold_standard_streams();
+    json_set_alloc_funcs(json_memory, free);
     if (!rt_machine_fits(program, err, sizeof err)) return rt_fail(RT_EXIT_FAILED, "%s", err);
     RtModel *m =
         rt_model_parse(program->description, program->description_bytes, program->vocabs, err, sizeof err);

@@ -1,6 +1,7 @@
 #include "runtime/protobuf.h"
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/message.h"
 
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5, VARINT_MAX = 10 };
 
@@ -14,7 +15,7 @@ void rt_proto_clear(RtProto *b) { b->n = 0; }
 static void room(RtProto *b, size_t more) {
     if (b->n + more <= b->cap) return;
     b->cap = 2 * b->cap > b->n + more ? 2 * b->cap : b->n + more + 64;
-    if (!(b->data = realloc(b->data, b->cap))) abort();
+    if (!(b->data = realloc(b->data, b->cap))) rt_out_of_memory();
 }
 
 void rt_proto_raw(RtProto *b, const void *p, size_t n) {

@@ -55,25 +55,39 @@ double rt_now(void) {
 
 json_t *rt_real(double v) { return isfinite(v) ? json_real(v) : json_null(); }
 
+static void put_metric(json_t *o, const char *name, const char *key, double v) {
+    json_t *by_name = json_object_get(o, name);
+    if (!by_name) json_object_set_new(o, name, by_name = json_object());
+    json_object_set_new(by_name, key, rt_real(v));
+}
+
 void rt_report_metrics(const RtModel *m, RtMetrics *s, json_t *o, bool note) {
     for (int i = 0; i < m->n_metrics; i++) {
         const char *name = rt_metric_name(m->metrics[i].kind), *key = m->metrics[i].key, *why;
         double v;
         if (!rt_metrics_value(s, i, &v, &why) && note) rt_warn("%s of %s is undefined: %s", name, key, why);
-        json_t *by_name = json_object_get(o, name);
-        if (!by_name) json_object_set_new(o, name, by_name = json_object());
-        json_object_set_new(by_name, key, rt_real(v));
+        put_metric(o, name, key, v);
+        if (m->metrics[i].kind == RT_LOGLOSS)
+            put_metric(o, "normalized_entropy", key, rt_metrics_normalized_entropy(s, i));
     }
 }
 
+static void print_metric(const json_t *o, const char *name, const char *shown, const char *key, bool lines,
+                         FILE *f) {
+    const json_t *v = json_object_get(json_object_get(o, name), key);
+    char text[32] = "undefined", title[128];
+    if (json_is_real(v)) snprintf(text, sizeof text, "%.6f", json_real_value(v));
+    snprintf(title, sizeof title, "%s %s", shown, key);
+    fprintf(f, lines ? "%-20s %s\n" : ", %s %s", title, text);
+}
+
+/* The normalized entropy stands where there is room for it. */
 void rt_print_metrics(const RtModel *m, const json_t *o, bool lines, FILE *f) {
     for (int i = 0; i < m->n_metrics; i++) {
         const char *name = rt_metric_name(m->metrics[i].kind), *key = m->metrics[i].key;
-        const json_t *v = json_object_get(json_object_get(o, name), key);
-        char text[32] = "undefined", title[128];
-        if (json_is_real(v)) snprintf(text, sizeof text, "%.6f", json_real_value(v));
-        snprintf(title, sizeof title, "%s %s", name, key);
-        fprintf(f, lines ? "%-20s %s\n" : ", %s %s", title, text);
+        print_metric(o, name, name, key, lines, f);
+        if (lines && m->metrics[i].kind == RT_LOGLOSS)
+            print_metric(o, "normalized_entropy", "norm. entropy", key, lines, f);
     }
 }
 
@@ -87,7 +101,7 @@ int rt_flush_stdout(void) {
 int rt_print_json(json_t *o) {
     char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(15));
     json_decref(o);
-    if (!text) abort();
+    if (!text) rt_out_of_memory();
     puts(text);
     free(text);
     return rt_flush_stdout();

@@ -13,7 +13,7 @@
 #include "runtime/message.h"
 
 static void *need(void *p) {
-    if (!p) abort();
+    if (!p) rt_out_of_memory();
     return p;
 }
 

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/message.h"
 
 static void slots_initialise(const RtStore *s, float *row) {
     for (int k = 0; k < s->n_slots; k++)
@@ -156,7 +157,7 @@ static void remember_alpha(RtStore *s, uint64_t step, double scale) {
     if (s->alpha_n == s->alpha_cap) {
         s->alpha_cap = s->alpha_cap ? 2 * s->alpha_cap : 1024;
         s->alpha = realloc(s->alpha, s->alpha_cap * sizeof *s->alpha);
-        if (!s->alpha) abort();
+        if (!s->alpha) rt_out_of_memory();
     }
     s->alpha[s->alpha_n++] = rt_opt_step(s->opt, step, step, scale).alpha;
 }
@@ -202,7 +203,7 @@ uint32_t *rt_tables_touched_ids(const RtTables *t, int weight, uint64_t *n) {
     pthread_mutex_unlock(&s->lock);
     for (uint64_t r = 0; r < rows; r++) count += all || (s->state[r] & ROW_TOUCHED);
     uint32_t *ids = malloc((count + 1) * sizeof *ids);
-    if (!ids) abort();
+    if (!ids) rt_out_of_memory();
     *n = 0;
     for (uint64_t r = 0; r < rows; r++)
         if (all || (s->state[r] & ROW_TOUCHED)) ids[(*n)++] = s->direct ? (uint32_t)r : s->ids[r];

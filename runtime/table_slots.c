@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 #include "runtime/tables_own.h"
+#include "runtime/message.h"
 
 enum { IDS_AHEAD = 16 }; /* ids lie anywhere in the map: what is looked at is asked for some ids before */
 
@@ -41,7 +42,7 @@ static void index_grow(RtSlotIndex *x) {
     RtSlotIndex old = *x;
     x->size = old.size ? old.size * 2 : 1024;
     x->entry = calloc(x->size, sizeof *x->entry);
-    if (!x->entry) abort();
+    if (!x->entry) rt_out_of_memory();
     for (uint64_t i = 0; i < old.size; i++)
         if (old.entry[i]) *index_find(x, (uint32_t)old.entry[i] - 1) = old.entry[i];
     free(old.entry);

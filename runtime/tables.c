@@ -32,7 +32,7 @@ void rt_pages_free(void *p, uint64_t bytes) {
 
 static void *take(size_t n, size_t size) {
     void *p = calloc(n ? n : 1, size);
-    if (!p) abort();
+    if (!p) rt_out_of_memory();
     return p;
 }
 

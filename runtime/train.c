@@ -16,7 +16,12 @@
  * work isn't thrown away. */
 void rt_train_hear_of_save(RtTrain *t, bool wait) {
     char err[RT_MESSAGE] = "";
-    if (!t->saver || rt_train_ask_save(t, wait, err, sizeof err) != RT_SAVE_FAILED) return;
+    RtSaveEnd end = t->saver ? rt_train_ask_save(t, wait, err, sizeof err) : RT_SAVE_NONE;
+    if (end == RT_SAVE_HUNG) {
+        rt_warn("%s\nfrom now on training waits for its saves", err);
+        if (wait || rt_train_save(t, err, sizeof err)) return; /* who waits saves next */
+    } else if (end != RT_SAVE_FAILED)
+        return;
     if (t->saved)
         rt_warn("%s; training goes on, the checkpoint of step %llu stays", err,
                 (unsigned long long)t->saved_at.step);

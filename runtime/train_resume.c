@@ -272,7 +272,7 @@ static void restore(RtTrain *t, const RtState *s) {
     t->compute_before = json_number_value(json_object_get(o, "compute_s"));
     t->bad_before = (uint64_t)json_integer_value(json_object_get(o, "bad_rows"));
     const char *first_bad = json_string_value(json_object_get(o, "first_bad"));
-    if (first_bad && !(t->first_bad = strdup(first_bad))) abort();
+    if (first_bad && !(t->first_bad = strdup(first_bad))) rt_out_of_memory();
     json_decref(t->entries);
     t->entries = json_deep_copy(json_object_get(o, "epochs"));
     t->last = metrics_of(t->entries);

@@ -13,7 +13,7 @@ train 0 --epochs 2 --save plain; quiet
 train 0 --epochs 2 --save often --eval-every 4 --log log.jsonl --json; quiet
 same plain/weights.safetensors often/weights.safetensors # evaluation leaves no trace
 [ "$(evaluated log.jsonl)" = "4evaluation1 8evaluation2 10epoch_end1 12evaluation4 16evaluation5 20epoch_end2 " ] || { fail "evaluations:"; cat log.jsonl; }
-prints '"evaluations":\[\{"step":4,"eval_rows":120,"eval_loss":0\.[0-9]+,"auc":\{"ctr":0\.[0-9]+,"rate":0\.[0-9]+\},"logloss":\{"ctr":0\.[0-9]+\}\},\{"step":8,'
+prints '"evaluations":\[\{"step":4,"eval_rows":120,"eval_loss":0\.[0-9]+,"auc":\{"ctr":0\.[0-9]+,"rate":0\.[0-9]+\},"logloss":\{"ctr":0\.[0-9]+\},"normalized_entropy":\{"ctr":[0-9.]+\}\},\{"step":8,'
 train 0 --epochs 1 --eval-every 100rows --log log.jsonl; quiet # 32 rows a step
 [ "$(evaluated log.jsonl)" = "4evaluation1 7evaluation2 10epoch_end1 " ] || { fail "evaluations by rows:"; cat log.jsonl; }
 prints '^step 4: loss \(evaluation\) 0\.[0-9]{6}, auc ctr 0\.[0-9]{6}, logloss ctr '; prints '^step 7: '

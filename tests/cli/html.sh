@@ -21,8 +21,7 @@ if [ -n "${CTRC_TEST_LIGHT:-}" ]; then
   exit $bad
 fi
 
-browser=
-for b in chromium chromium-browser google-chrome chrome; do has $b && { browser=$b; break; }; done
+find_browser
 if [ -z "$browser" ]; then
   [ $bad = 0 ] || exit 1
   echo "skipped: no chromium at hand; the page was only checked without one"; exit 77

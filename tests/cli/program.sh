@@ -83,7 +83,7 @@ expect 0 timeout 5 ./clicks info < /dev/null
 
 # ---- train, and its JSON object ----
 expect 0 ./clicks train --data train.csv --eval-data eval.csv --epochs 2 --save ckpt --json; quiet
-keys model rows steps loss auc logloss samples_per_s seconds read_s compute_s epochs eval_rows eval_loss bad_rows memory
+keys model rows steps loss auc logloss normalized_entropy samples_per_s seconds read_s compute_s epochs eval_rows eval_loss bad_rows memory
 keyless gauc accuracy pcoc
 prints '^\{"model":"clicks","rows":600,"steps":20,"loss":0\.[0-9]+,'
 prints '"auc":\{"ctr":0\.[0-9]+,"rate":0\.[0-9]+\}'; prints '"logloss":\{"ctr":0\.[0-9]+\}'
@@ -168,7 +168,7 @@ for n in 1 3 4; do expect 0 ./clicks train --data train.csv --epochs 2 --threads
 
 # ---- eval and predict agree with what training said ----
 expect 0 ./clicks eval --data eval.csv --load ckpt --json; quiet
-keys model rows loss auc logloss samples_per_s seconds read_s compute_s
+keys model rows loss auc logloss normalized_entropy samples_per_s seconds read_s compute_s
 keyless steps epochs eval_loss
 prints '^\{"model":"clicks","rows":120,"loss":'
 metrics() { sed 's/"epochs":.*//; s/.*"auc":/"auc":/; s/,"samples_per_s.*//' "$1"; }
@@ -181,6 +181,9 @@ expect 0 ./clicks predict --data eval.csv --load ckpt; quiet; cp out p
 close "$(auc_of 1)" "$auc_ctr"; close "$(auc_of 2)" "$auc_rate"
 loss=$(awk -F, 'NR > 1 { print $1 }' eval.csv | paste -d, - p | awk -F, '{ s -= $1 ? log($2) : log(1 - $2) } END { printf "%.9f", s / NR }')
 awk -v a="$loss" -v b="$logloss" 'BEGIN { exit !(a - b < 1e-6 && b - a < 1e-6) }' || fail "log loss of the predictions: $loss"
+expect 0 ./clicks eval --data eval.csv --load ckpt; prints "^norm. entropy ctr +[0-9]\.[0-9]{6}$"
+entropy=$(awk -F, -v l="$loss" 'NR > 1 { n++; y += $1 } END { p = y / n; printf "%.9f", l / -(p * log(p) + (1 - p) * log(1 - p)) }' eval.csv)
+expect 0 ./clicks eval --data eval.csv --load ckpt --json; close "$(metric normalized_entropy ctr)" "$entropy"
 # in the order of the file, whatever stands around a row
 predicts_alike() { expect 0 "$@" --load ckpt; cmp -s out p || fail "$*: other predictions"; }
 for n in 1 2 3 5; do predicts_alike ./clicks predict --data eval.csv --threads $n; done
@@ -199,6 +202,8 @@ mkdir d; expect 1 ./clicks predict --data eval.csv --load ckpt -o d; says "error
 # ---- a checkpoint of something else ----
 expect 1 ./clicks eval --data eval.csv --load none; says "error: cannot open none/state.json: no such file or directory"
 expect 1 ./clicks eval --data eval.csv --load d; says "error: d: no checkpoint in this directory"
+ln -s state.json d/state.json # there, and not to be opened; root is refused nothing by permissions
+expect 1 ./clicks eval --data eval.csv --load d; says "error: cannot open d/state.json: too many levels of symbolic links"; rm d/state.json
 build larger clicks.ctr -D buckets=51
 sed 's/model clicks/model deeper/; s/mlp(\[16, 8\])/mlp([16, 8, 4])/' clicks.ctr > deeper.ctr; build deeper deeper.ctr
 sed 's/t = table/shared = table/; s/, t)/, shared)/g' clicks.ctr > named.ctr; build named named.ctr

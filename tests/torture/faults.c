@@ -1,30 +1,49 @@
-/* Preloaded into a program: call number FAULT_AT of the function FAULT fails with EIO, with FAULT_ON also all that
- * follow. Calls on stdout and stderr aren't counted; those of child processes are. At the end the number of calls goes
- * to the file FAULT_COUNT. */
+/* Preloaded into a program: call number FAULT_AT of the function FAULT fails with EIO, of malloc (calloc and
+ * realloc count as such) with ENOMEM, with FAULT_ON also all that follow. Calls on stdout and stderr aren't
+ * counted, nor those before the program's own first one; those of child processes are. The number of calls is
+ * in the file FAULT_COUNT. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-static long *calls; /* in memory that children share */
+static long *calls; /* in memory that children share: the file */
+static const char *which;
+static long at, on;
 
 __attribute__((constructor)) static void begin(void) {
-    calls = mmap(NULL, sizeof *calls, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (calls == MAP_FAILED) abort();
+    const char *path = getenv("FAULT_COUNT"), *n = getenv("FAULT_AT");
+    int fd = path ? open(path, O_RDWR | O_CREAT | O_TRUNC, 0666) : -1;
+    which = getenv("FAULT");
+    on = getenv("FAULT_ON") != NULL;
+    at = n ? atol(n) : 0;
+    if (fd < 0) return;
+    if (ftruncate(fd, sizeof *calls)) abort();
+    void *p = (void *)syscall(SYS_mmap, NULL, sizeof *calls, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED) abort();
+    calls = p;
+    close(fd);
+}
+
+static int started; /* by rt_main, which sets this signal's handler first of all */
+__sighandler_t signal(int s, __sighandler_t handler) {
+    if (s == SIGXFSZ) started = 1;
+    return ((__sighandler_t(*)(int, __sighandler_t))dlsym(RTLD_NEXT, "signal"))(s, handler);
 }
 
 static int fails(const char *name) {
-    const char *which = getenv("FAULT"), *at = getenv("FAULT_AT");
-    if (!calls || !which || !at || strcmp(which, name)) return 0;
+    if (!started || !calls || !which || strcmp(which, name)) return 0;
     long n = __atomic_add_fetch(calls, 1, __ATOMIC_RELAXED);
-    int fail = n == atol(at) || (n > atol(at) && getenv("FAULT_ON"));
-    if (fail) errno = EIO;
+    int fail = n == at || (n > at && on);
+    if (fail) errno = strcmp(name, "malloc") ? EIO : ENOMEM;
     return fail;
 }
 
@@ -45,10 +64,21 @@ size_t fwrite(const void *p, size_t size, size_t n, FILE *f) {
 }
 int fflush(FILE *f) { return f && f != stdout && f != stderr && fails("fflush") ? EOF : REAL(fflush)(f); }
 
-__attribute__((destructor)) static void tell(void) {
-    const char *path = getenv("FAULT_COUNT");
-    int fd = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
-    if (fd < 0) return;
-    dprintf(fd, "%ld\n", *calls);
-    close(fd);
+ssize_t read(int fd, void *to, size_t n) { return fails("read") ? -1 : REAL(read)(fd, to, n); }
+ssize_t pread(int fd, void *to, size_t n, off_t at_byte) {
+    return fails("read") ? -1 : REAL(pread)(fd, to, n, at_byte);
 }
+ssize_t write(int fd, const void *p, size_t n) {
+    return fd != 1 && fd != 2 && fails("write") ? -1 : REAL(write)(fd, p, n);
+}
+ssize_t pwrite(int fd, const void *p, size_t n, off_t at_byte) {
+    return fails("write") ? -1 : REAL(pwrite)(fd, p, n, at_byte);
+}
+void *mmap(void *p, size_t n, int prot, int flags, int fd, off_t from) {
+    return fails("mmap") ? MAP_FAILED : REAL(mmap)(p, n, prot, flags, fd, from);
+}
+
+void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
+void *malloc(size_t n) { return fails("malloc") ? NULL : __libc_malloc(n); }
+void *calloc(size_t n, size_t size) { return fails("malloc") ? NULL : __libc_calloc(n, size); }
+void *realloc(void *p, size_t n) { return fails("malloc") ? NULL : __libc_realloc(p, n); }

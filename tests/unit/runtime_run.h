@@ -20,7 +20,9 @@ typedef struct {
     rlim_t file_limit;
     const char *input;
     int cpu_level;
-} RunHow; /* from, to: change of the description */
+    void (*train)(RtStep *, uint32_t, uint32_t); /* NULL: fix_train */
+    char *graph;                                 /* for ONNX */
+} RunHow;                                        /* from, to: change of the description */
 
 static char run_dir[64];
 
@@ -44,8 +46,10 @@ static inline int run_child(RunHow how, char **argv, int argc) {
                    .cpu_level = how.cpu_level,
                    .description = d,
                    .description_bytes = strlen(d),
-                   .train = fix_train,
+                   .train = how.train ? how.train : fix_train,
                    .eval = fix_eval,
+                   .graph = how.graph,
+                   .graph_bytes = how.graph ? strlen(how.graph) : 0,
                    .predict = fix_predict};
     int code = rt_main(&p, argc, argv);
     free(d);

@@ -89,6 +89,50 @@ static void test_known_values(void **state) {
     assert_float_equal(value(AUC, 2, q, part, NULL, NULL, &why), (0.25 * (1 + 0.375)) / (0.25 * 1.75), 1e-15);
 }
 
+static void test_normalized_entropy(void **state) {
+    (void)state;
+    RtModel *m = fix_model(FIX_USERS_SMALL);
+    RtMetrics *s = rt_metrics_new(m);
+    float rate[] = {0.25f, 0.25f, 0.25f, 0.25f}, y[] = {1, 0, 0, 0}, ones[] = {1, 1, 1, 1};
+    assert_true(isnan(rt_metrics_normalized_entropy(s, LOGLOSS))); /* no rows */
+    rt_metrics_add(s, LOGLOSS, 4, rate, y, NULL, NULL);
+    rt_metrics_add(s, AUC, 4, rate, y, NULL, NULL);
+    assert_float_equal(rt_metrics_normalized_entropy(s, LOGLOSS), 1,
+                       1e-12); /* who says the rate has learnt nothing */
+    assert_true(isnan(rt_metrics_normalized_entropy(s, AUC)));
+    rt_metrics_reset(s);
+    rt_metrics_add(s, LOGLOSS, 4, rate, ones, NULL, NULL);
+    assert_true(isnan(rt_metrics_normalized_entropy(s, LOGLOSS))); /* nothing to learn */
+    rt_metrics_free(s);
+    rt_model_free(m);
+}
+
+/* Sums go on from a checkpoint that has seen 2^33 rows: no count is one of 32 bits. */
+static void test_many_rows_before(void **state) {
+    (void)state;
+    RtModel *m = fix_model(FIX_USERS_SMALL);
+    RtMetrics *s = rt_metrics_new(m);
+    const double rows = 0x1p33;
+    float p[] = {0.5f, 0.5f}, y[] = {1, 0};
+    RtMetricSums sums = {
+        .rows = 1ull << 33, .p = rows / 4, .y = rows / 8, .loss = rows / 2, .right = rows * 3 / 4};
+    const int made_of_sums[] = {LOGLOSS, PCOC, ACCURACY};
+    for (int i = 0; i < 3; i++) {
+        const char *why;
+        double v, want[] = {(rows / 2 + 2 * log(2)) / (rows + 2), (rows / 4 + 1) / (rows / 8 + 1),
+                            (rows * 3 / 4 + 1) / (rows + 2)};
+        rt_metrics_restore(s, made_of_sums[i], &sums);
+        rt_metrics_add(s, made_of_sums[i], 2, p, y, NULL, NULL);
+        assert_true(rt_metrics_value(s, made_of_sums[i], &v, &why));
+        assert_float_equal(v, want[i], 1e-14);
+        RtMetricSums out;
+        assert_true(rt_metrics_sums(s, made_of_sums[i], &out));
+        assert_true(out.rows == (1ull << 33) + 2);
+    }
+    rt_metrics_free(s);
+    rt_model_free(m);
+}
+
 static void test_undefined(void **state) {
     (void)state;
     const char *why;
@@ -120,8 +164,9 @@ static void test_many_rows(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_auc_against_pairs),
-                                       cmocka_unit_test(test_known_values), cmocka_unit_test(test_undefined),
-                                       cmocka_unit_test(test_many_rows)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_auc_against_pairs),  cmocka_unit_test(test_known_values),
+        cmocka_unit_test(test_normalized_entropy), cmocka_unit_test(test_many_rows_before),
+        cmocka_unit_test(test_undefined),          cmocka_unit_test(test_many_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <glob.h>
 #include "runtime/safetensors.h"
 #include "runtime_run.h"
 
@@ -221,6 +222,12 @@ static void whole_table(const char *got, const char *saved, const char *name, in
     rt_tensors_close(b);
 }
 
+/* No file of such a name, temporary ones included. */
+static void none_like(const char *pattern) {
+    glob_t g;
+    assert_int_equal(glob(pattern, 0, NULL, &g), GLOB_NOMATCH);
+}
+
 static void test_export(void **state) {
     (void)state;
     run(TRAIN "--save ckpt");
@@ -236,8 +243,7 @@ static void test_export(void **state) {
     r = run("export --load ckpt --format onnx -o m.onnx"); /* the fixture has a description alone */
     assert_int_equal(r.code, 1);
     assert_string_equal(r.err, "error: the program has no ONNX graph\n");
-    assert_false(run_exists("m.onnx"));
-    assert_false(run_exists("m.onnx.tmp"));
+    none_like("m.onnx*");
     r = run("export --load none --format safetensors -o n.safetensors");
     assert_string_equal(r.err, "error: cannot open none/state.json: no such file or directory\n");
     assert_false(run_exists("n.safetensors"));
@@ -246,8 +252,30 @@ static void test_export(void **state) {
     assert_string_equal(r.err, "error: cannot write /dev/full: no space left on device\n");
     r = run_how((RunHow){.file_limit = 1000}, "export --load ckpt --format safetensors -o q.safetensors");
     assert_string_equal(r.err, "error: cannot write q.safetensors: file too large\n");
-    assert_false(run_exists("q.safetensors"));
-    assert_false(run_exists("q.safetensors.tmp"));
+    none_like("q.safetensors*");
+}
+
+/* What ONNX cannot hold is told before anything is written. */
+static void test_export_no_onnx(void **state) {
+    (void)state;
+    RunHow how = {.graph = "{\"lacks\":\"longest\"}"};
+    run(TRAIN "--save ckpt");
+    Run r = run_how(how, "export --load ckpt --format onnx -o m.onnx");
+    assert_int_equal(r.code, 1);
+    assert_string_equal(r.err,
+                        "error: the model 'logit' cannot be written as ONNX: there is no form for longest\n");
+    how = (RunHow){.users = "300000000", /* times 2 numbers: 2.4 GB, of which a few rows are there */
+                   .graph = "{\"nodes\":[],\"weights\":[1],\"constants\":[],\"inputs\":[],\"outputs\":[]}",
+                   .file_limit = 1 << 20};
+    assert_int_equal(run_how(how, "train --data train.csv --steps 1 --save big").code, 0);
+    r = run_how(how, "export --load big --format onnx -o m.onnx");
+    assert_int_equal(r.code, 1);
+    assert_string_equal(r.err, "error: the model 'logit' takes 2.4 GB, an ONNX file holds less than 2 GB\n"
+                               "hint: --format safetensors has no such limit\n");
+    none_like("m.onnx*");
+    r = run_how(how, "export --load big --format onnx -o /dev/full");
+    assert_int_equal(r.code, 1);
+    assert_non_null(strstr(r.err, "holds less than 2 GB"));
 }
 
 /* A bad row, or a full disk, leaves no file and no part of one. */
@@ -447,6 +475,7 @@ int main(void) {
                                        T(test_predict),
                                        T(test_predict_whole_or_not),
                                        T(test_export),
+                                       T(test_export_no_onnx),
                                        T(test_info),
                                        T(test_log),
                                        T(test_undefined),
