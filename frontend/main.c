@@ -54,6 +54,12 @@ static int load(Driver *v, const char *path, IrProgram **out) {
     return !v->o.pass.verify_each || ir_verify(*out) ? DONE : WRONG;
 }
 
+/* A plan or a picture may be of a part of a program, code is of the whole. */
+static bool makes_code(const Driver *v) {
+    return v->o.command == CMD_COMPILE && v->o.emit != EMIT_IR && v->o.emit != EMIT_PLAN &&
+           v->o.emit != EMIT_HTML && v->o.emit != EMIT_DOT;
+}
+
 static int load_and_transform(Driver *v, IrProgram **out) {
     if (!backend_target(v->d, v->o.march, &v->o.pass.target)) return WRONG;
     int r = load(v, v->o.file, out);
@@ -64,7 +70,8 @@ static int load_and_transform(Driver *v, IrProgram **out) {
         v->o.pass.watch = backend_page_keep;
         v->o.pass.watch_context = v->page;
     }
-    return pass_run_all(*out, &v->o.pass) ? DONE : WRONG;
+    if (!pass_run_all(*out, &v->o.pass)) return WRONG;
+    return !makes_code(v) || backend_has_functions(*out) ? DONE : WRONG;
 }
 
 /* ---- commands ---- */

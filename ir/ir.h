@@ -241,8 +241,9 @@ typedef struct IrProgram {
     const char **applied; int n_applied, cap_applied;   /* passes already run, with arguments */
     const char **effects; int n_effects, cap_effects;   /* what each did: "split-concat: …" */
     const char **requests; int n_requests, cap_requests; /* enable/disable lines of the file: "+p(args)" "-p" */
-    Span *request_spans;  int n_request_spans, cap_request_spans; /* of each; none if the program was read as IR */
+    Span *request_spans;  int n_request_spans, cap_request_spans; /* of each */
     int64_t batch, epochs, steps, shuffle, seed; /* train(…); 0 steps: no limit */
+    Span text_end;        /* of the IR text that it was read from, where what lacks should stand; else no place */
     int next_id;
 } IrProgram;
 
