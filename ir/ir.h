@@ -244,6 +244,7 @@ typedef struct IrProgram {
     Span *request_spans;  int n_request_spans, cap_request_spans; /* of each */
     int64_t batch, epochs, steps, shuffle, seed; /* train(…); 0 steps: no limit */
     Span text_end;        /* of the IR text that it was read from, where what lacks should stand; else no place */
+    Span train_at;        /* of train(…) there */
     int next_id;
 } IrProgram;
 

@@ -539,6 +539,7 @@ static bool read_items(Reader *r) {
         seen |= 1u << item;
         if (!read_item(r, (Item)item)) return false;
         note_place(r, (Item)item, at);
+        if (item == I_TRAIN) r->p->train_at = at;
         if (item == I_REQUEST)
             ARENA_PUSH(r->lx.arena, r->p->request_spans, r->p->n_request_spans, r->p->cap_request_spans, at);
     }
