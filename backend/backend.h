@@ -15,6 +15,8 @@ struct PassCosts *backend_costs(Diag *d, Arena *a, const char *march);
 struct PassCosts *backend_tune(Diag *d, Arena *a, const char *lib_dir);
 
 typedef enum { EMIT_LLVM, EMIT_ASM, EMIT_OBJ } BackendEmit;
+/* Whether func train, eval and predict are there; false and an error in p's Diag if not. */
+bool backend_has_functions(IrProgram *p);
 /* The program after all passes (funcs train, eval, predict with plans) → text or object at out. */
 /* A level below -O's: LLVM selects instructions and optimises nothing, in a fifth of the time; for tests. */
 enum { BACKEND_QUICK = -1 };

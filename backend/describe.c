@@ -451,16 +451,20 @@ static json_t *metrics_of(Describe *d, IrFunc *const *f, json_t *const *outputs)
     return all;
 }
 
-static bool functions(Describe *d, json_t *o) {
-    IrFunc *f[N_FUNCS];
-    json_t *outputs[N_FUNCS], *all = json_object();
+bool backend_has_functions(IrProgram *p) {
     for (int i = 0; i < N_FUNCS; i++) {
-        f[i] = ir_func(d->p, func_names[i]);
-        if (f[i]) continue;
-        diag_error(d->p->diag, (Span){0}, NULL, "the program has no function '%s'", func_names[i]);
-        json_decref(all);
+        if (ir_func(p, func_names[i])) continue;
+        diag_error(p->diag, p->text_end, NULL, "the program has no function '%s'", func_names[i]);
         return false;
     }
+    return true;
+}
+
+static bool functions(Describe *d, json_t *o) {
+    IrFunc *f[N_FUNCS];
+    if (!backend_has_functions(d->p)) return false;
+    json_t *outputs[N_FUNCS], *all = json_object();
+    for (int i = 0; i < N_FUNCS; i++) f[i] = ir_func(d->p, func_names[i]);
     for (int i = 0; i < N_FUNCS; i++) outputs[i] = json_array();
     set(o, "predictions", predictions_of(d, f, outputs));
     set(o, "metrics", metrics_of(d, f, outputs));

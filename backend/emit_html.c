@@ -138,108 +138,32 @@ static json_t *kernels(const IrProgram *p, const PassTarget *t, const PlanRates 
     return list;
 }
 
-/* Phases in which a value's place is its own. mark: the last phase that reads it. In a loop over blocks of
- * rows, what comes from before it lasts through all blocks, and what is read behind it grows from the first
- * on. */
-static void lifetime(const IrFunc *f, const IrNode *n, int *first, int *last) {
-    *first = ir_first_write(n), *last = n->mark;
-    if (!f->blocks) return;
-    bool inside = *first >= f->loop_first && *first <= f->loop_last;
-    if (*first < f->loop_first && *last >= f->loop_first && *last < f->loop_last) *last = f->loop_last;
-    if (inside && *last > f->loop_last) *first = f->loop_first;
-}
-
-static int64_t rounded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-/* Bytes of a value in the fixed arena: of all rows, of a micro-batch's, or of one value a step. */
-static int64_t fixed_bytes(const IrProgram *p, const IrFunc *f, const IrNode *n) {
-    int64_t rows = n->type.live == LIVE_ROW ? p->batch : 1;
-    if (n->plan.per_block && f->blocks) rows = (rows + f->blocks - 1) / f->blocks;
-    return rounded(4 * ir_place_elements(n) * rows);
-}
-
-static json_t *arena(const char *name, const char *of, int64_t size, json_t *buffers) {
-    return json_pack("{s:o, s:s, s:I, s:o}", "name", string(name), "of", of, "size", (json_int_t)size,
-                     "buffers", buffers);
-}
-
-/* One arena of the whole step: of a list axis or a table (index), or the fixed one (-1). size and buffers are
- * in bytes, or bytes a position or unique row. */
-static json_t *step_arena(const IrProgram *p, const IrFunc *f, IrRegionKind region, int index,
-                          const char *name, int64_t size) {
-    json_t *buffers = json_array();
-    for (int i = 0; i < f->body.n; i++) {
-        const IrNode *n = f->body.nodes[i];
-        if (n->plan.region != region || ir_viewed(n) != n || n->plan.ld ||
-            (index >= 0 && n->type.axis != index))
-            continue;
-        bool fixed = region == REGION_FIXED;
-        int64_t bytes = fixed ? fixed_bytes(p, f, n) : 4 * ir_type_size(n->type);
-        int first, last;
-        lifetime(f, n, &first, &last);
-        json_array_append_new(buffers, json_pack("[i, i, i, I, I, b]", n->id, first, last,
-                                                 (json_int_t)(fixed ? n->plan.offset : 4 * n->plan.offset),
-                                                 (json_int_t)bytes, n->plan.per_block));
+static const char *arena_name(const IrProgram *p, const PlanArena *a) {
+    switch (a->region) {
+    case REGION_AXIS: return arena_printf(p->arena, "~%s", p->axes[a->index].name);
+    case REGION_UNIQ: return arena_printf(p->arena, "@%s", p->weights[a->index].name);
+    case REGION_LOCAL:
+        return a->index < 0 ? "local" : arena_printf(p->arena, "local ~%s", p->axes[a->index].name);
+    default: return "fixed";
     }
-    return arena(name, "step", size, buffers);
-}
-
-/* The first and last kernel that touch n's place, as the how manieth of the function. */
-static void block_lifetime(const IrBody *b, const IrNode *n, int *first, int *last) {
-    int kernel = 0;
-    *first = *last = -1;
-    for (int i = 0; i < b->n; i++) {
-        const IrNode *x = b->nodes[i];
-        if (!ir_runs(x)) continue;
-        bool touches = ir_stands_in(x, n);
-        for (int k = 0; k < x->n_in; k++) touches |= ir_stands_in(x->in[k], n);
-        if (touches) *last = kernel;
-        if (touches && *first < 0) *first = kernel;
-        kernel++;
-    }
-}
-
-/* One arena of a thread for a block of rows: of values a row (-1), in bytes, or of a list axis, in bytes a
- * position. */
-static json_t *block_arena(const IrFunc *f, int axis, const char *name, int64_t size) {
-    json_t *buffers = json_array();
-    for (int i = 0; i < f->body.n; i++) {
-        const IrNode *n = f->body.nodes[i];
-        bool by_row = n->type.live == LIVE_ROW;
-        if (n->plan.region != REGION_LOCAL || ir_viewed(n) != n || n->plan.ld ||
-            (by_row ? -1 : n->type.axis) != axis)
-            continue;
-        int64_t bytes = 4 * ir_type_size(n->type);
-        int first, last;
-        block_lifetime(&f->body, n, &first, &last);
-        json_array_append_new(buffers,
-                              json_pack("[i, i, i, I, I, b]", n->id, first, last,
-                                        (json_int_t)(by_row ? n->plan.offset : 4 * n->plan.offset),
-                                        (json_int_t)(by_row ? rounded(bytes * n->plan.block) : bytes), true));
-    }
-    return arena(name, "block", size, buffers);
 }
 
 static json_t *arenas(const IrProgram *p, const IrFunc *f) {
     json_t *list = json_array();
-    ir_last_reads(&f->body);
-    json_array_append_new(list, step_arena(p, f, REGION_FIXED, -1, "fixed", f->fixed_bytes));
-    for (int i = 0; f->axis_elems && i < p->n_axes; i++)
-        if (f->axis_elems[i])
-            json_array_append_new(list, step_arena(p, f, REGION_AXIS, i,
-                                                   arena_printf(p->arena, "~%s", p->axes[i].name),
-                                                   4 * f->axis_elems[i]));
-    for (int i = 0; f->uniq_elems && i < p->n_weights; i++)
-        if (f->uniq_elems[i])
-            json_array_append_new(list, step_arena(p, f, REGION_UNIQ, i,
-                                                   arena_printf(p->arena, "@%s", p->weights[i].name),
-                                                   4 * f->uniq_elems[i]));
-    if (f->local_bytes) json_array_append_new(list, block_arena(f, -1, "local", f->local_bytes));
-    for (int i = 0; f->local_elems && i < p->n_axes; i++)
-        if (f->local_elems[i])
-            json_array_append_new(list,
-                                  block_arena(f, i, arena_printf(p->arena, "local ~%s", p->axes[i].name),
-                                              4 * f->local_elems[i]));
+    int n;
+    const PlanArena *all = plan_arenas(p, f, &n);
+    for (int i = 0; i < n; i++) {
+        json_t *buffers = json_array();
+        for (int k = 0; k < all[i].n; k++) {
+            const PlanBuffer *b = &all[i].buffers[k];
+            json_array_append_new(buffers,
+                                  json_pack("[i, i, i, I, I, b]", b->node->id, b->first, b->last,
+                                            (json_int_t)b->offset, (json_int_t)b->bytes, b->per_block));
+        }
+        json_array_append_new(list, json_pack("{s:o, s:s, s:I, s:o}", "name", string(arena_name(p, &all[i])),
+                                              "of", all[i].region == REGION_LOCAL ? "block" : "step", "size",
+                                              (json_int_t)all[i].size, "buffers", buffers));
+    }
     return list;
 }
 

@@ -128,6 +128,24 @@ static void unique_rows(const Plan *plan, const IrFunc *f) {
     }
 }
 
+/* An arena's size beside the least that any placement needs; those of tables are told together. */
+static void arena_line(const Plan *plan, const PlanArena *a, int64_t scratch) {
+    if (a->region == REGION_UNIQ) return;
+    const char *list = a->index < 0 ? NULL : plan->p->axes[a->index].name;
+    double size = (double)a->size / 1024, live = (double)a->live / 1024;
+    if (a->region == REGION_FIXED)
+        fprintf(plan->out,
+                "  memory: fixed %.1f KiB (at least %.1f live at once), scratch %.1f KiB a thread\n", size,
+                live, (double)scratch / 1024);
+    else if (a->region == REGION_LOCAL && !list)
+        fprintf(plan->out, "  memory: %.1f KiB a thread for a block of rows (at least %.1f live at once)\n",
+                size, live);
+    else
+        fprintf(plan->out,
+                "  memory: %" PRId64 " B a position of ~%s%s (at least %" PRId64 " live at once)\n", a->size,
+                list, a->region == REGION_LOCAL ? " of a thread's block of rows" : "", a->live);
+}
+
 static void memory(const Plan *plan, const IrFunc *f) {
     const IrProgram *p = plan->p;
     int64_t scratch = 0;
@@ -136,19 +154,9 @@ static void memory(const Plan *plan, const IrFunc *f) {
         int64_t need = emit_scratch(p, plan->t, f->body.nodes[i]);
         scratch = need > scratch ? need : scratch;
     }
-    fprintf(plan->out, "  memory: fixed %.1f KiB (at least %.1f live at once), scratch %.1f KiB a thread\n",
-            (double)f->fixed_bytes / 1024, (double)f->lower_bytes / 1024, (double)scratch / 1024);
-    for (int i = 0; f->axis_elems && i < p->n_axes; i++)
-        if (f->axis_elems[i])
-            fprintf(plan->out, "  memory: %" PRId64 " B a position of ~%s\n", 4 * f->axis_elems[i],
-                    p->axes[i].name);
-    if (f->local_bytes)
-        fprintf(plan->out, "  memory: %.1f KiB a thread for a block of rows\n",
-                (double)f->local_bytes / 1024);
-    for (int i = 0; f->local_elems && i < p->n_axes; i++)
-        if (f->local_elems[i])
-            fprintf(plan->out, "  memory: %" PRId64 " B a position of ~%s of a thread's block of rows\n",
-                    4 * f->local_elems[i], p->axes[i].name);
+    int n;
+    const PlanArena *all = plan_arenas(p, f, &n);
+    for (int i = 0; i < n; i++) arena_line(plan, &all[i], scratch);
     unique_rows(plan, f);
 }
 

@@ -12,6 +12,24 @@ const char *plan_kernel(const PassTarget *t, const IrNode *n); /* "tile" */
 const char *plan_why(Arena *a, const PassTarget *t, const IrNode *n); /* it is that one; may be "" */
 const char *plan_domain(const IrNode *n);                             /* "rows" */
 
+/* plan_arenas.c: what stands in an arena, and how large it must be at least. In bytes: of an arena of a list or
+ * table, a position or unique row. Live from phase `first` to `last`; in a thread's own (REGION_LOCAL), from
+ * kernel to kernel. */
+typedef struct {
+    const IrNode *node;
+    int first, last;
+    int64_t offset, bytes;
+    bool per_block; /* the rows of one block */
+} PlanBuffer;
+typedef struct {
+    IrRegionKind region;
+    int index; /* the list's or table's number; -1: of values a row or step */
+    int64_t size, live; /* live: the largest sum of what lives at one time */
+    PlanBuffer *buffers;
+    int n;
+} PlanArena;
+PlanArena *plan_arenas(const IrProgram *p, const IrFunc *f, int *n); /* sets marks; the fixed one is the first */
+
 /* rates.c: what one core does in a second at best, and where the numbers come from. */
 typedef struct {
     double flops;        /* multiply-adds in registers */

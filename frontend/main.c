@@ -81,6 +81,12 @@ static void note_tuned(Driver *v, const IrProgram *p) {
     fprintf(stderr, "kernels: %s\n", chosen ? record : "as without measuring, none is better");
 }
 
+/* A plan or a picture may be of a part of a program, code is of the whole. */
+static bool makes_code(const Driver *v) {
+    return v->o.command == CMD_COMPILE && v->o.emit != EMIT_IR && v->o.emit != EMIT_PLAN &&
+           v->o.emit != EMIT_HTML && v->o.emit != EMIT_DOT;
+}
+
 static int load_and_transform(Driver *v, IrProgram **out) {
     if (!backend_target(v->d, v->o.march, &v->o.pass.target)) return WRONG;
     if (!find_costs(v)) return FAILED;
@@ -94,7 +100,7 @@ static int load_and_transform(Driver *v, IrProgram **out) {
     }
     if (!pass_run_all(*out, &v->o.pass)) return v->o.pass.costs && v->o.pass.costs->failed ? FAILED : WRONG;
     if (v->o.tune) note_tuned(v, *out);
-    return DONE;
+    return !makes_code(v) || backend_has_functions(*out) ? DONE : WRONG;
 }
 
 /* ---- commands ---- */

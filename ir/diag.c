@@ -158,7 +158,7 @@ void diag_error(Diag *d, Span at, const char *hint, const char *fmt, ...) {
     }
     va_list ap;
     va_start(ap, fmt);
-    say(d, at, "error", fmt, ap);
+    say(d, at.line ? at : d->asked_at, "error", fmt, ap);
     va_end(ap);
     say_hint(d, hint);
 }
@@ -168,7 +168,7 @@ void diag_warn(Diag *d, Span at, const char *hint, const char *fmt, ...) {
     d->muted = false;
     va_list ap;
     va_start(ap, fmt);
-    say(d, at, "warning", fmt, ap);
+    say(d, at.line ? at : d->asked_at, "warning", fmt, ap);
     va_end(ap);
     say_hint(d, hint);
 }

@@ -37,6 +37,7 @@ typedef struct Diag {
     int errors, warnings;
     int max_errors; /* 20 */
     bool muted;     /* the last error was swallowed: so are its notes */
+    Span asked_at;  /* of what is at work, if anything: the place of errors and warnings that have none */
 } Diag;
 
 Diag *diag_new(Arena *a, FILE *out);

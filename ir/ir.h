@@ -242,8 +242,10 @@ typedef struct IrProgram {
     const char *settled;       /* arguments that the pass just run found out itself, to be recorded as its own; or NULL */
     const char **effects; int n_effects, cap_effects;   /* what each did: "split-concat: …" */
     const char **requests; int n_requests, cap_requests; /* enable/disable lines of the file: "+p(args)" "-p" */
-    Span *request_spans;  int n_request_spans, cap_request_spans; /* of each; none if the program was read as IR */
+    Span *request_spans;  int n_request_spans, cap_request_spans; /* of each */
     int64_t batch, epochs, steps, shuffle, seed; /* train(…); 0 steps: no limit */
+    Span text_end;        /* of the IR text that it was read from, where what lacks should stand; else no place */
+    Span train_at;        /* of train(…) there */
     int next_id;
 } IrProgram;
 

@@ -64,6 +64,20 @@ static void put_files(const IrPrinter *pr) {
     }
 }
 
+/* As the printer has it, regions and all; what matches has its mark where the first blank stands. */
+static void put_node(IrPrinter pr, const IrNode *n) {
+    FILE *out = pr.out;
+    char *text = NULL;
+    size_t size = 0;
+    pr.out = open_memstream(&text, &size);
+    if (!pr.out) exit(1);
+    ir_put_node(&pr, n, 2);
+    fclose(pr.out);
+    if (n->mark & MATCHES) text[0] = '>';
+    fwrite(text, 1, size, out);
+    free(text);
+}
+
 void ir_print_only(const IrProgram *p, const char *what, FILE *out) {
     IrPrinter pr;
     int total = 0;
@@ -77,8 +91,7 @@ void ir_print_only(const IrProgram *p, const char *what, FILE *out) {
         ir_put_func_head(&pr, p->funcs[i]);
         for (int k = 0; k < b->n; k++) {
             if (!(b->nodes[k]->mark & SHOWN)) continue;
-            fputc(b->nodes[k]->mark & MATCHES ? '>' : ' ', out);
-            ir_put_node(&pr, b->nodes[k], 1);
+            put_node(pr, b->nodes[k]);
         }
         fputs("}\n", out);
     }

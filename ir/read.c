@@ -539,6 +539,9 @@ static bool read_items(Reader *r) {
         seen |= 1u << item;
         if (!read_item(r, (Item)item)) return false;
         note_place(r, (Item)item, at);
+        if (item == I_TRAIN) r->p->train_at = at;
+        if (item == I_REQUEST)
+            ARENA_PUSH(r->lx.arena, r->p->request_spans, r->p->n_request_spans, r->p->cap_request_spans, at);
     }
     return !r->lx.failed;
 }
@@ -567,8 +570,9 @@ IrProgram *ir_read(Arena *a, Diag *d, const char *path, const char *text, size_t
     Reader r = {.p = ir_program_new(a, d)};
     int file = diag_add_file(d, path, text, size, false);
     lex_start(&r.lx, a, d, file, text, size);
-    bool ok = read_version(&r) && read_items(&r) && ir_verify_decls(r.p, &r.places) &&
-              ir_verify_funcs(r.p, &r.places);
+    bool ok = read_version(&r) && read_items(&r);
+    r.p->text_end = r.lx.token.span;
+    ok = ok && ir_verify_decls(r.p, &r.places) && ir_verify_funcs(r.p, &r.places);
     for (int i = 0; i < r.p->n_funcs; i++) number_from_largest(r.p, &r.p->funcs[i]->body);
     return ok ? r.p : NULL;
 }

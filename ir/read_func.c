@@ -310,6 +310,9 @@ static bool read_body(FuncReader *fr, IrBody *body, int depth) {
 
 /* ---- functions ---- */
 
+/* No arena is as large, and sums and multiples of such sizes are still numbers. */
+static const int64_t most_bytes = (int64_t)1 << 50;
+
 /* [h: 36, …]: for each named axis or table its elements, the others 0. */
 static bool read_elems(Reader *r, int64_t **out, int n, bool (*read_ref)(Reader *, int64_t *)) {
     Lexer *lx = &r->lx;
@@ -319,7 +322,7 @@ static bool read_elems(Reader *r, int64_t **out, int n, bool (*read_ref)(Reader 
     while (!lex_take(lx, ']')) {
         int64_t index;
         if ((!first && !lex_need(lx, ',')) || !read_ref(r, &index) || !lex_need(lx, ':')) return false;
-        if (!lex_int(lx, 1, INT64_MAX, &(*out)[index])) return false;
+        if (!lex_int(lx, 1, most_bytes / 4, &(*out)[index])) return false;
         first = false;
     }
     return true;
@@ -353,9 +356,9 @@ bool read_func(Reader *r) {
             !lex_need(lx, '='))
             return false;
         switch (k) {
-        case FIXED: ok = lex_int(lx, 0, INT64_MAX, &f->fixed_bytes); break;
-        case LOWER: ok = lex_int(lx, 0, INT64_MAX, &f->lower_bytes); break;
-        case LOCAL: ok = lex_int(lx, 0, INT64_MAX, &f->local_bytes); break;
+        case FIXED: ok = lex_int(lx, 0, most_bytes, &f->fixed_bytes); break;
+        case LOWER: ok = lex_int(lx, 0, most_bytes, &f->lower_bytes); break;
+        case LOCAL: ok = lex_int(lx, 0, most_bytes, &f->local_bytes); break;
         case BLOCKS: ok = lex_int(lx, 2, 1 << 20, &f->blocks); break;
         case LOOP:
             loop = lx->token.span;

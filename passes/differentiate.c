@@ -410,7 +410,7 @@ bool pass_differentiate(IrProgram *p, const PassOptions *o, const char *args) {
     IrFunc *model = ir_func(p, "model");
     if (!pass_args_known(p, "differentiate", args, NULL, 0)) return false;
     if (!model) {
-        diag_error(p->diag, (Span){0}, NULL,
+        diag_error(p->diag, p->text_end, NULL,
                    "differentiate needs func 'model', which this program doesn't have");
         return false;
     }

@@ -51,7 +51,12 @@ static bool last_of_name(int at) { return find(pass_table[at].name, at + 1) < 0;
 typedef struct {
     bool on, off;
     const char *args;
+    Span at; /* in the file, if that asks */
 } Wish;
+
+static Span request_place(const IrProgram *p, int number) {
+    return number < p->n_request_spans ? p->request_spans[number] : no_place;
+}
 
 /* What the file, then the command line, wants of a pass; the latter wins. */
 static Wish wish_for(IrProgram *p, const PassOptions *o, const char *name) {
@@ -62,7 +67,10 @@ static Wish wish_for(IrProgram *p, const PassOptions *o, const char *name) {
         if (!pass_parse_args(p->arena, p->diag, p->requests[i] + 1, &list, &n) || n != 1 ||
             strcmp(list->name, name) != 0)
             continue;
-        w = (Wish){.on = p->requests[i][0] == '+', .off = p->requests[i][0] == '-', .args = list->args};
+        w = (Wish){.on = p->requests[i][0] == '+',
+                   .off = p->requests[i][0] == '-',
+                   .args = list->args,
+                   .at = request_place(p, i)};
     }
     for (int i = 0; i < o->n_enable; i++)
         if (!strcmp(o->enable[i].name, name)) w = (Wish){.on = true, .args = o->enable[i].args};
@@ -73,14 +81,17 @@ static Wish wish_for(IrProgram *p, const PassOptions *o, const char *name) {
 
 static bool request_known(IrProgram *p, int number) {
     const char *request = p->requests[number];
-    Span at = number < p->n_request_spans ? p->request_spans[number] : no_place;
+    Span at = request_place(p, number);
     PassArg *list = NULL;
     int n = 0;
     if (request[0] != '+' && request[0] != '-') {
         diag_error(p->diag, at, NULL, "expected '+' or '-' before a requested pass, found '%s'", request);
         return false;
     }
-    if (!pass_parse_args(p->arena, p->diag, request + 1, &list, &n)) return false;
+    p->diag->asked_at = at;
+    bool reads = pass_parse_args(p->arena, p->diag, request + 1, &list, &n);
+    p->diag->asked_at = no_place;
+    if (!reads) return false;
     if (n == 1) return known_at(p->diag, at, list->name);
     diag_error(p->diag, at, NULL, "expected one pass in a request, found '%s'", request);
     return false;
@@ -97,8 +108,10 @@ static bool check_wishes(IrProgram *p, const PassOptions *o) {
     for (int i = 0; i < o->n_print_after; i++)
         ok &= !strcmp(o->print_after[i], "all") || pass_known(p->diag, o->print_after[i]);
     for (int i = 0; ok && i < pass_count; i++)
-        if (pass_table[i].kind == PASS_REQUIRED && wish_for(p, o, pass_table[i].name).off) {
-            diag_error(p->diag, no_place, NULL, "pass '%s' can't be disabled: no program compiles without it",
+        if (pass_table[i].kind == PASS_REQUIRED) {
+            Wish w = wish_for(p, o, pass_table[i].name);
+            if (!w.off) continue;
+            diag_error(p->diag, w.at, NULL, "pass '%s' can't be disabled: no program compiles without it",
                        pass_table[i].name);
             ok = false;
         }
@@ -306,7 +319,10 @@ bool pass_run_all(IrProgram *p, const PassOptions *o) {
         ran[i] = true;
         if (listed(o->print_before, o->n_print_before, x->name, first)) dump(p, o, "before", x->name);
         const char *effect;
-        if (!(w.on ? run_asked(p, o, i, w.args, did) : run_noted(p, o, x, NULL, &effect))) return false;
+        p->diag->asked_at = w.at;
+        bool ok = w.on ? run_asked(p, o, i, w.args, did) : run_noted(p, o, x, NULL, &effect);
+        p->diag->asked_at = no_place;
+        if (!ok) return false;
         if (o->watch) o->watch(o->watch_context, p, x);
         if (listed(o->print_after, o->n_print_after, x->name, first)) dump(p, o, "after", x->name);
     }

@@ -281,8 +281,8 @@ bool pass_plan_memory(IrProgram *p, const PassOptions *o, const char *args) {
     (void)o;
     if (!pass_args_known(p, "plan-memory", args, NULL, 0)) return false;
     if (p->batch < 1) { /* a program may be read and rewritten without one, not planned */
-        diag_error(p->diag, (Span){0}, NULL, "expected a batch of at least 1, found %lld",
-                   (long long)p->batch);
+        diag_error(p->diag, p->train_at.line ? p->train_at : p->text_end, NULL,
+                   "expected a batch of at least 1, found %lld", (long long)p->batch);
         return false;
     }
     for (int i = 0; i < p->n_funcs; i++) {

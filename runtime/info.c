@@ -243,24 +243,38 @@ static void print_data_memory(const RtModel *m) {
             size_text(most, text));
 }
 
+static int wider(int width, const char *name) {
+    int n = (int)strlen(name);
+    return n > width ? n : width;
+}
+
 static void print_columns(const RtModel *m) {
+    int width = 0;
+    for (int i = 0; i < m->n_columns; i++)
+        if (m->columns[i].kind != RT_SKIP) width = wider(width, m->columns[i].name);
     puts("\ncolumns");
     for (int i = 0; i < m->n_columns; i++) {
         const RtColumn *c = &m->columns[i];
         if (c->kind == RT_SKIP) continue;
-        printf("  %-28s %-6s%s%s%s%s\n", c->name, kinds[c->kind], c->is_list ? " list" : "",
-               c->side ? " beside" : "", c->used ? "" : " not read",
-               c->used && !c->used_predict ? " not for predictions" : "");
+        printf("  %-*s %s%s%s%s%s\n", width, c->name, kinds[c->kind], c->is_list ? " list" : "",
+               c->side ? " beside" : "", c->used ? "" : ", not read",
+               c->used && !c->used_predict ? ", not for predictions" : "");
     }
 }
 
 static void print_weights(const RtModel *m) {
+    char shape[160];
+    int name_width = 0, shape_width = 0;
+    for (int i = 0; i < m->n_weights; i++) {
+        name_width = wider(name_width, m->weights[i].name);
+        shape_width = wider(shape_width, rt_shape_text(m->weights[i].rank, m->weights[i].dim, shape));
+    }
     puts("\nweights");
     for (int i = 0; i < m->n_weights; i++) {
         const RtWeight *w = &m->weights[i];
-        char shape[160];
         const char *optimizer = optimizer_of(m, w);
-        printf("  %-44s %-16s %-18s %s%s\n", w->name, rt_shape_text(w->rank, w->dim, shape), w->init,
+        printf("  %-*s %-*s %-18s %s%s\n", name_width, w->name, shape_width,
+               rt_shape_text(w->rank, w->dim, shape), w->init,
                optimizer    ? optimizer
                : w->running ? "running statistic"
                             : "not trained",

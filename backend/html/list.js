@@ -9,6 +9,12 @@ function element(tag, className, text) {
   return e;
 }
 
+/* What a cell that is too narrow cuts off can still be read under the mouse. */
+function titled(e, text) {
+  e.title = text;
+  return e;
+}
+
 /* render(index, row) fills a fresh row; decorate(index, row) sets classes, again at each refresh(). */
 class VirtualList {
   constructor(host, rowHeight, render, decorate) {
@@ -89,6 +95,7 @@ function scaled(value, units, step) {
 const showFlops = x => x ? scaled(x, ['FLOP', 'kFLOP', 'MFLOP', 'GFLOP', 'TFLOP'], 1000) : '0';
 const showBytes = x => x ? scaled(x, ['B', 'KiB', 'MiB', 'GiB', 'TiB'], 1024) : '0';
 const showCount = x => Math.round(x).toLocaleString('en');
+const counted = (n, what) => `${showCount(n)} ${what}${n === 1 ? '' : 's'}`;
 function showTime(us) {
   if (us >= 1e6) return (us / 1e6).toFixed(2) + ' s';
   if (us >= 1e3) return (us / 1e3).toFixed(us < 1e4 ? 2 : 1) + ' ms';

@@ -76,7 +76,8 @@ class Page {
     $('passes').style.setProperty('--ticks', states.length);
     states.forEach((s, i) => {
       const button = element('button', '', ''), ops = this.work(i)[1], was = i ? this.work(i - 1)[1] : ops;
-      const told = i === 0 ? `${ops} ops` : ops === was ? '' : `${ops > was ? '+' : '−'}${Math.abs(ops - was)} ops`;
+      const same = / as before$/.test(s.effect || '') ? 'no change' : '';
+      const told = i === 0 ? `${ops} ops` : ops === was ? same : `${ops > was ? '+' : '−'}${Math.abs(ops - was)} ops`;
       button.append(element('span', 'name', mayBreak(s.pass || this.firstName())), element('span', 'delta', told));
       button.title = s.pass ? `${s.pass}: ${s.meaning} (${s.kind})` : 'before the first pass';
       button.tabIndex = -1; // the slider is the keyboard's way
@@ -200,7 +201,7 @@ class Page {
     this.ir.highlight(null, new Set(), related);
     this.source.show(null, [{ path: at.path, line: at.number, endLine: at.number }], false);
     const first = related.values().next().value;
-    this.about([['b', `${baseName(at.path)}:${at.number}`], ['', `${related.size} lines of the IR come from here`]]);
+    this.about([['b', `${baseName(at.path)}:${at.number}`], ['', `${counted(related.size, 'line')} of the IR come${related.size === 1 ? 's' : ''} from here`]]);
     if (first && this.view === 'ir' && ![...related].some(x => this.ir.rowOf.has(x) && this.ir.list.isInView(this.ir.rowOf.get(x))))
       this.ir.reveal([...related].find(x => x.kind === 'node') || first);
   }
@@ -228,13 +229,13 @@ class Page {
   /* ---- the line below ---- */
 
   about(pieces) {
-    $('about').replaceChildren(...pieces.filter(p => p[1]).map(([tag, text]) => element(tag || 'span', '', text)));
+    $('about').replaceChildren(...pieces.filter(p => p[1]).map(([tag, text]) => titled(element(tag || 'span', '', text), text)));
   }
   tell(line, ancestors) {
     const span = line.span;
     const from = span ? `${baseName(span.path)}:${span.line}:${span.col}` : '';
     if (line.kind !== 'node') return this.about([['b', line.text.split(' ', 2).join(' ')], ['', from]]);
-    this.about([['b', `%${line.id} ${line.op}`], ['', line.name], ['', from], ['', `${ancestors} ancestors`],
+    this.about([['b', `%${line.id} ${line.op}`], ['', line.name], ['', from], ['', counted(ancestors, 'ancestor')],
       ['', this.pinned ? 'pinned; Esc lets go' : '']]);
   }
   tellState() {

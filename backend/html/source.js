@@ -119,7 +119,7 @@ const IR_TOKENS = new RegExp([
   '(?<place> @(?:\\d+/)?\\d+:\\d+-\\d+:\\d+)',
   '(?<call>(?<== )[\\w.]+)',
   '(?<type>(?:always |step )?(?:f32|id|str|int|key)(?:[<\\[][^\\]>]*[\\]>])*(?= @| #| "| \\{$|$))',
-  '(?<keyword>^(?:ctrc-ir|model|source|digest|file|param|axis|input|column|vocab|optimizer|weight|train|request|applied|func)\\b)',
+  '(?<keyword>^(?:ctrc-ir|model|source|digest|file|param|axis|input|column|vocab|optimizer|weight|train|request|applied|effect|func)\\b)',
 ].join('|'), 'g');
 
 function putColoured(text, tokens, parent) {

@@ -15,6 +15,7 @@ class Table {
     inner.setAttribute('role', 'table');
     inner.append(this.head, this.body, this.foot);
     host.append(inner);
+    new ResizeObserver(() => this.fit()).observe(this.body);
     this.list = new VirtualList(this.body, height, (i, row) => this.render(i, row),
                                 (i, row) => row.classList.toggle('found', !!this.found && this.found.has(this.rows[i])));
     this.list.listen(i => hover && hover(i >= 0 ? this.rows[i] : null), i => click && click(this.rows[i]));
@@ -30,7 +31,13 @@ class Table {
     this.head.append(cell);
   }
 
+  /* The scrollbar takes room of the rows alone, if it takes any: titles and sums leave as much. */
+  fit() {
+    this.body.parentNode.style.setProperty('--scrollbar', this.body.offsetWidth - this.body.clientWidth + 'px');
+  }
+
   set(rows) {
+    this.fit();
     this.all = rows;
     this.most = this.columns.map(c => c.bar ? Math.max(...rows.map(r => c.value(r)), 0) : 0);
     this.order();
@@ -94,8 +101,12 @@ class Table {
 
 /* ---- kernels ---- */
 
+/* How often a kernel's result is there, a type's first word, is left to the IR and the tooltip: the shape has
+ * the room. */
+const shapeOf = size => size.replace(/^(?:always|step) /, '');
+
 function opCell(r) {
-  const cell = element('span');
+  const cell = titled(element('span'), r.op);
   cell.append(element('span', 'id', '%' + r.id + ' '), element('span', 'call', r.op));
   return cell;
 }
@@ -104,12 +115,12 @@ function kernelTable(page) {
   const from = r => r.line && r.line.span ? baseName(r.line.span.path) + ':' + r.line.span.line : '';
   const table = new Table($('view-kernels'), [
     { title: 'phase', value: r => r.phase, width: '40px', about: 'threads wait for each other between phases' },
-    { title: 'op', value: r => r.id, show: (v, r) => opCell(r), words: r => r.op, left: true, width: 'minmax(130px, 1.7fr)' },
-    { title: 'size', value: r => r.size, left: true, width: 'minmax(84px, 1fr)', className: 'type' },
-    { title: 'from', value: from, left: true, width: 'minmax(90px, .8fr)' },
+    { title: 'op', value: r => r.id, show: (v, r) => opCell(r), words: r => r.op, left: true, width: 'minmax(124px, 1.5fr)' },
+    { title: 'size', value: r => r.size, show: (v, r) => titled(element('span', 'type', shapeOf(r.size)), r.size), left: true, width: 'minmax(106px, 1fr)' },
+    { title: 'from', value: from, left: true, width: 'minmax(101px, .9fr)' },
     { title: 'made as', value: r => r.made, left: true, width: '58px', about: 'loop; products: tile, library, narrow' },
-    { title: 'FLOPs', value: r => r.flops, show: showFlops, bar: 'flops', width: 'minmax(78px, .8fr)' },
-    { title: 'bytes', value: r => r.bytes, show: showBytes, bar: 'bytes', width: 'minmax(68px, .8fr)' },
+    { title: 'FLOPs', value: r => r.flops, show: showFlops, bar: 'flops', width: 'minmax(78px, .7fr)' },
+    { title: 'bytes', value: r => r.bytes, show: showBytes, bar: 'bytes', width: 'minmax(68px, .7fr)' },
     { title: 'FLOP/B', value: r => r.bytes ? r.flops / r.bytes : 0, show: v => v.toFixed(1), width: '50px', about: 'intensity: FLOPs a byte' },
     { title: 'time', value: r => r.us, show: showTime, bar: 'time', width: '62px', about: 'predicted, on one thread: ' + page.data.rates.source },
   ], { hover: r => page.hoverKernel(r), click: r => r.line && page.goTo(r.line) });
@@ -137,12 +148,12 @@ function showKernels(page, table, func) {
 function weightTable(page) {
   const table = new Table($('view-weights'), [
     { title: 'weight', value: r => r.name, left: true, width: 'minmax(150px, 2fr)', className: 'string' },
-    { title: 'shape', value: r => r.values, show: (v, r) => r.shape, width: 'minmax(80px, .8fr)', about: 'sorted by the number of values' },
-    { title: 'kind', value: r => r.kind, left: true, width: 'minmax(80px, .8fr)' },
-    { title: 'initial', value: r => r.init, left: true, width: 'minmax(90px, .9fr)' },
-    { title: 'optimizer', value: r => r.optimizer, left: true, width: '86px' },
-    { title: 'weight', value: r => r.bytes, show: showBytes, bar: 'bytes', width: 'minmax(80px, .8fr)' },
-    { title: 'slots', value: r => r.slots, show: showBytes, bar: 'time', width: 'minmax(80px, .8fr)', about: 'what the optimizer keeps for it' },
+    { title: 'shape', value: r => r.values, show: (v, r) => r.shape, width: 'minmax(84px, .6fr)', about: 'sorted by the number of values' },
+    { title: 'kind', value: r => r.kind, left: true, width: '86px' },
+    { title: 'initial', value: r => r.init, left: true, width: '122px' },
+    { title: 'optimizer', value: r => r.optimizer, left: true, width: '70px' },
+    { title: 'bytes', value: r => r.bytes, show: showBytes, bar: 'bytes', width: 'minmax(64px, .5fr)' },
+    { title: 'slots', value: r => r.slots, show: showBytes, bar: 'time', width: 'minmax(64px, .5fr)', about: 'what the optimizer keeps for it' },
   ], { hover: r => page.hoverWeight(r), click: r => r.line && page.goTo(r.line) });
   const heads = new Map();
   for (const line of page.last().lines) {
@@ -150,7 +161,7 @@ function weightTable(page) {
     if (m) heads.set(m[1] ?? m[2], line);
   }
   const rows = page.data.weights.map(([name, shape, kind, init, optimizer, bytes, slots]) => (
-    { name, shape, kind, init, optimizer, bytes, slots, values: bytes / 4, line: heads.get(name) }));
+    { name, shape, kind, init, optimizer, bytes, slots, values: shape.split('×').reduce((n, x) => n * x, 1), line: heads.get(name) }));
   table.set(rows);
   const sum = (key, tables) => rows.filter(r => tables === r.kind.endsWith('table')).reduce((n, r) => n + r[key], 0);
   const all = key => sum(key, true) + sum(key, false);
@@ -190,9 +201,7 @@ function wordsOf(effect) {
 
 /* Its own words, or what it is for. */
 function did(r) {
-  const cell = element('span', 'did' + (r.did ? '' : ' meaning'), r.did || r.meaning);
-  cell.title = r.did ? r.meaning : '';
-  return cell;
+  return titled(element('span', 'did' + (r.did ? '' : ' meaning'), r.did || r.meaning), r.did ? `${r.meaning}: ${r.did}` : r.meaning);
 }
 
 function passTable(page) {
@@ -208,7 +217,7 @@ function passTable(page) {
     { title: 'FLOPs', value: r => r.flops, show: pair('flops', showFlops), width: '146px' },
     { title: 'bytes', value: r => r.bytes, show: pair('bytes', showBytes), width: '146px' },
     { title: 'what it did', value: r => r.did || r.meaning, show: (v, r) => did(r), left: true, width: 'minmax(170px, 1fr)' },
-  ], { click: r => (page.goToState(r.i), page.tab('ir')), height: 46 });
+  ], { click: r => (page.goToState(r.i), page.tab('ir')), height: 54 });
   table.set(rows);
   table.host.append(element('p', 'note', 'Of a step of func model, and from differentiate on of func train, which has the gradients ' +
     'and updates too. ' + page.assumptions()));

@@ -61,6 +61,13 @@ expect 2 "did you mean 'simplify'" m.ctr --print-after=simplfy
 expect 2 "can't be disabled" m.ctr --disable=differentiate
 { cat m.ctr; printf 'disable "simplify"\nenable "simplfy"\n'; } > asks.ctr
 expect 2 "asks.ctr:$(wc -l < asks.ctr):1: error: unknown pass 'simplfy'" check asks.ctr
+# what a file asks for has its place there, whichever way it is wrong
+asks() { { cat m.ctr; echo "$2"; } > asks.ctr; expect "$1" "asks.ctr:$(wc -l < asks.ctr):1: $3" check asks.ctr; }
+asks 2 'enable "micro-batch"(n = 0)' "error: micro-batch: expected n from 1 to 32, found '0'"
+asks 2 'enable "micro-batch"(m = 2)' "error: pass 'micro-batch' has no argument 'm'"
+asks 2 'enable "indicator-to-embedding"(combine = "max")' "error: indicator-to-embedding: expected combine=sum or concat, found 'max'"
+asks 2 'disable "schedule"' "error: pass 'schedule' can't be disabled: no program compiles without it"
+asks 0 'enable "gru-to-sru"' "warning: pass 'gru-to-sru' does not apply to this model"
 expect 2 "expected ')'" m.ctr '--enable=fuse(a=1'
 expect 2 "--print-only needs" m.ctr --print-only=p
 expect 2 "unknown --march 'sparc'" m.ctr --march=sparc

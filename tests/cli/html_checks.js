@@ -111,7 +111,7 @@
         const m = NODE.exec(textOf(r));
         if (m) same(r.classList.contains('ancestor'), wanted.has(+m[1]), `%${m[1]} is an ancestor of ${t}`);
       }
-      check(get('about').textContent.includes(`${wanted.size} ancestors`), `number of ancestors of ${t}: ${get('about').textContent}`);
+      check(get('about').textContent.includes(wanted.size === 1 ? '1 ancestor' : `${wanted.size} ancestors`), `number of ancestors of ${t}: ${get('about').textContent}`);
       get('ir-list').dispatchEvent(new MouseEvent('mouseleave'));
       same(all('.ancestor, .chosen, #source-list mark').length, 0, 'what is left when the mouse has gone');
     }
@@ -153,6 +153,25 @@
     mouse(all('#view-kernels .body .row')[0].firstChild, 'mouseover');
     check(all('#source-list mark').length > 0, 'a kernel shows its place');
     check(all('#view-kernels .foot')[0].textContent.includes(func.kernels.length + ' kernels'), 'the sum of kernels');
+    aligned('#view-kernels');
+    /* a table that cuts off the number of the line, or the shape, says little */
+    for (const title of ['size', 'from']) {
+      const column = titles.findIndex(b => b.textContent === title);
+      for (const c of cells(column)) {
+        const long = c.textContent.length > (title === 'size' ? 14 : 13);
+        check(long ? c.firstChild.title === c.textContent || c.title || c.firstChild.title.endsWith(c.textContent) : c.scrollWidth <= c.clientWidth, `${title} can be read: ${c.textContent}`);
+      }
+    }
+  }
+
+  /* Titles, sums and what stands below them end at the same place, wherever the browser has its scrollbars. */
+  function aligned(view) {
+    const edges = row => [...row.children].filter(c => !c.classList.contains('left')).map(c => Math.round(c.getBoundingClientRect().right));
+    const [row] = sorted(view + ' .body'), wanted = edges(row).join();
+    for (const part of ['.head', '.foot']) {
+      const other = all(view + ' ' + part)[0];
+      if (other.children.length) same(edges(other).join(), wanted, `right edges of ${view} ${part}`);
+    }
   }
 
   function others() {
@@ -176,6 +195,9 @@
     get('tab-weights').click();
     const name = all('#view-weights .body .row').map(r => r.firstChild.textContent);
     same(name[0], data.weights[0][0], 'the first weight');
+    aligned('#view-weights');
+    const values = data.weights.reduce((n, w) => n + w[1].split('×').reduce((m, x) => m * x, 1), 0);
+    check(all('#view-weights .foot')[0].textContent.includes('all' + values.toLocaleString('en')), `all ${values} values, told ${all('#view-weights .foot')[0].textContent}`);
     get('tab-passes').click();
     same(all('#view-passes .body .row').length, Math.min(data.states.length, all('#view-passes .body .row').length), 'passes');
     const rows = all('#view-passes .body .row b').map(b => b.textContent);

@@ -130,6 +130,10 @@ for f in "${files[@]}" "$source_dir"/tests/e2e/onehots.ctr; do
   ctrc_quiet "$f" "${logs[@]}" --emit=ir -o m.ir; ctrc_quiet m.ir --emit=ir -o again.ir; same m.ir again.ir
   expect 0 "$quick" "$f" "${logs[@]}" --emit=llvm -o m.ll; expect 0 "$quick" m.ir --emit=llvm -o again.ll; same m.ll again.ll
   ! grep -q ' = onehot ' m.ir || fail "one-hots in the training code of $f"
+  # arenas, all rows' and a thread's, are at most a tenth larger than what lives in them at one time
+  expect 0 "$ctrc" m.ir --emit=plan
+  awk '/^  memory: .*\(at least / { n++; size = $2 == "fixed" ? $3 : $2; live = $0; sub(/.*at least /, "", live); if (!(live > 0 && size <= 1.1 * live)) { print; bad = 1 } }
+       END { exit bad || n < 3 }' out > large || fail "arenas of $f: $(cat large)"
 done
 grep -q ' = offset ' m.ir || fail "no one-hot among a concat's parts was looked up"
 

@@ -74,8 +74,8 @@ prints "^model +clicks$"; prints "^source +clicks\.ctr, digest [0-9a-f]{16}$"; p
 prints "^training +batch 32, epochs 1, shuffle 100, seed 1$"; prints "^parameters +505, trained 505$" # 50*4 + 9*16+16 + 16*8+8 + 8+1
 prints "^compiled +by ctrc [0-9.]+ for native$"; prints "^memory +weights and slots [0-9.]+ kB with every row met, a step of 32 rows [0-9.]+ kB$"
 prints "^ +[0-9]+ B for each row of a table that a step touches$"
-prints "^passes +.*differentiate"; prints "^changes +none$"; prints "^metrics +auc of ctr$"; prints "^  user +string"; prints "^  click +label +not for predictions"
-prints "^  z\.mlp\.0\.dense\.kernel +\[9,16\] +glorot_uniform +adam"; prints "^  t +\[50,4\] .*rows as met"
+prints "^passes +.*differentiate"; prints "^changes +none$"; prints "^metrics +auc of ctr$"; prints "^  user +string"; prints "^  click label, not for predictions$"
+prints "^  z\.mlp\.0\.dense\.kernel \[9,16\] glorot_uniform +adam$"; prints "^  t +\[50,4\] .*rows as met"
 expect 0 ./clicks info --json; quiet
 keys model source digest ctrc march batch epochs steps shuffle seed format params columns predictions metrics weights parameters memory passes changes
 prints '"predictions":\["ctr","rate"\]'; prints '"params":\{"batch":32\.0,"buckets":50\.0,"lr":0\.05\}'
