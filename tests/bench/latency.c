@@ -57,7 +57,7 @@ int main(int argc, char **argv) {
         double w = now(CLOCK_MONOTONIC), c = now(CLOCK_THREAD_CPUTIME_ID);
         int code = NAME(_predict)(model, p, (size_t)(to - p), out, &room, message, sizeof message);
         c = now(CLOCK_THREAD_CPUTIME_ID) - c, w = now(CLOCK_MONOTONIC) - w;
-        if (code || room != rows) return fprintf(stderr, "%s\n", code ? message : "not all rows"), 1;
+        if (code || room != rows) return fprintf(stderr, "%s\n", code ? message : "fewer rows than lines: are some blank?"), 1;
         if (i >= WARM) wall[i - WARM] = w, cpu[i - WARM] = c;
         p = to;
     }
