@@ -399,7 +399,11 @@ static void run_phase(Emit *e, const Driver *d, int phase, bool last) {
             continue;
         }
         if (n->plan.domain == DOM_ROWS) continue; /* nothing else of the phase reads what it makes */
+        bool kept = ir_is_kept(e->f, n);
+        EmitIf anew;
+        if (kept) anew = emit_if(e, emit_icmp(e, LLVMIntEQ, emit_step(e, STEP_kept), emit_i32(e, 0)));
         run_node(e, d, n, d->kernel[i], n->plan.domain == DOM_TILES ? turn++ : 0);
+        if (kept) emit_fi(e, &anew);
         if (d->kind == DRIVER_CHECKED) check(e, d, n, d->all_lo, d->all_hi);
         if (d->kind == DRIVER_MARKED) emit_mark(e, n->id);
     }

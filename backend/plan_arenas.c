@@ -7,6 +7,7 @@
  * on. */
 static void step_lifetime(const IrFunc *f, const IrNode *n, int *first, int *last) {
     *first = ir_first_write(n), *last = n->mark;
+    if (ir_is_kept(f, n)) *first = 0, *last = f->body.nodes[f->body.n - 1]->plan.phase;
     if (!f->blocks) return;
     bool inside = *first >= f->loop_first && *first <= f->loop_last;
     if (*first < f->loop_first && *last >= f->loop_first && *last < f->loop_last) *last = f->loop_last;

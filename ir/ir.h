@@ -350,6 +350,9 @@ bool ir_same_dims(IrType a, IrType b);   /* rank and sizes, however often the va
 /* Sets each node's mark to the last phase that reads its place; what the runtime reads after the step (operands of
  * roots) lives to the function's last phase. Needs phases. */
 void ir_last_reads(const IrBody *b);
+/* In a function that changes no weight, what is made of weights alone is made in its first run and kept for the next
+ * ones: its place is its own in all phases. */
+bool ir_is_kept(const IrFunc *f, const IrNode *n);
 /* Rows for which a thread runs all of a phase's kernels before it takes the next ones: the largest block of any
  * node in domain rows, since threads must own the same rows in every node of a phase. */
 int64_t ir_row_block(const IrFunc *f);

@@ -190,6 +190,10 @@ void ir_last_reads(const IrBody *b) {
                 b->nodes[i]->mark = ir_part(b->nodes[i], k)->mark;
 }
 
+bool ir_is_kept(const IrFunc *f, const IrNode *n) {
+    return strcmp(f->name, "train") && n->type.live == LIVE_ALWAYS && ir_runs(n);
+}
+
 int64_t ir_row_block(const IrFunc *f) {
     int64_t block = 1;
     for (int i = 0; i < f->body.n; i++) {

@@ -217,6 +217,7 @@ static void check_arena(PlanCheck *c, IrRegionKind region, int axis, int64_t tot
             continue;
         }
         lives[n++] = (Lifetime){x, x->plan.offset, end, ir_first_write(x), x->mark};
+        if (ir_is_kept(c->f, x)) lives[n - 1].first = 0, lives[n - 1].last = c->f->body.nodes[c->f->body.n - 1]->plan.phase;
         in_loop(c, x, &lives[n - 1]);
     }
     if (c->ok) check_overlaps(c, lives, n);

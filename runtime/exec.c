@@ -236,6 +236,7 @@ bool rt_exec_run(RtExec *x, int function, RtStepFn fn) {
     x->loss_given = false;
     x->step.stop = 0;
     x->function = function;
+    x->step.kept = function != RT_TRAIN && function == x->kept;
     x->step.check = rt_profile_is_on() ? RT_CHECK_MARK : RT_CHECK_NONE;
     if (function == RT_TRAIN) {
         x->step.step++;
@@ -249,6 +250,7 @@ bool rt_exec_run(RtExec *x, int function, RtStepFn fn) {
     }
     if (!x->step.stop) rt_pool_run(x->pool, run, &(Run){x, fn});
     x->run_seconds += now() - start;
+    x->kept = function;
     if (x->step.stop) return false;
     if (function == RT_TRAIN) rt_tables_after_step(x->tables, x->step.step);
     return true;
@@ -257,7 +259,7 @@ bool rt_exec_run(RtExec *x, int function, RtStepFn fn) {
 void rt_exec_find_nan(RtExec *x, RtStepFn fn) {
     x->check = (RtCheck){.on = true};
     x->step.check = RT_CHECK_NAN;
-    x->step.stop = 0;
+    x->step.stop = x->step.kept = 0;
     fn(&x->step, 0, 1);
     x->step.check = RT_CHECK_NONE;
 }

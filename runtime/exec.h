@@ -27,6 +27,7 @@ typedef struct RtExec {
     double run_seconds; /* in generated code and in indexing batches, in all */
     RtIndexScratch **index; /* [thread], when first used */
     int function;       /* of the last run: RT_TRAIN … */
+    int kept;           /* function of which `fixed` holds what it makes of weights; RT_TRAIN: of none */
     struct RtNorms *norms; /* not NULL: the next training step is to fill it (norms.h) */
     uint64_t fixed_bytes, scratch_bytes;
     uint64_t row_block, *axis_elems, *local_elems, *uniq_elems; /* largest of the functions */
