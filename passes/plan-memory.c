@@ -33,8 +33,8 @@
  * read behind them lives from the first block on, and what they read from before lives until the last.
  *
  * Placement is greedy by size, largest first, each in the smallest gap that fits among the values that live
- * at the same time. lower_bytes, the largest sum of what lives in one phase, is a bound that no placement
- * beats. */
+ * at the same time; where that takes more than the largest sum of what lives at one time (lower_bytes of the
+ * fixed arena), which no placement beats, other orders are tried and the best is taken. */
 #include "passes/place_views.h"
 #include <stdlib.h>
 
@@ -42,6 +42,7 @@ typedef struct {
     IrNode *node;
     int first, last;      /* phases */
     int64_t size, offset; /* bytes, or elements a position or unique row */
+    double weight;        /* the heaviest is placed first */
     int order;            /* in the body */
 } Buffer;
 typedef struct {
@@ -111,9 +112,9 @@ static bool made_in_loop(const IrFunc *f, const IrNode *n) {
 
 /* ---- placement ---- */
 
-static int larger_first(const void *a, const void *b) {
+static int heavier_first(const void *a, const void *b) {
     const Buffer *x = a, *y = b;
-    if (x->size != y->size) return x->size > y->size ? -1 : 1;
+    if (x->weight != y->weight) return x->weight > y->weight ? -1 : 1;
     return x->order < y->order ? -1 : 1;
 }
 
@@ -134,16 +135,13 @@ static int64_t best_gap(Buffer *const *placed, int n, const Buffer *x) {
     return best >= 0 ? best : end;
 }
 
-/* Sets offsets; returns the arena's size. */
-static int64_t place(Arena *a, Buffers *b) {
+/* Offsets by the buffers' weights, heaviest first; returns the arena's size. placed: room for all. */
+static int64_t place_by_weight(Buffers *b, Buffer **placed) {
     int64_t total = 0;
-    if (!b->n) return 0;
-    qsort(b->buf, (size_t)b->n, sizeof *b->buf, larger_first);
-    Buffer **placed = ARENA_ARRAY(a, Buffer *, b->n);
+    qsort(b->buf, (size_t)b->n, sizeof *b->buf, heavier_first);
     for (int i = 0; i < b->n; i++) {
         Buffer *x = &b->buf[i];
         x->offset = best_gap(placed, i, x);
-        x->node->plan.offset = x->offset;
         int at = i;
         for (; at > 0 && placed[at - 1]->offset > x->offset; at--) placed[at] = placed[at - 1];
         placed[at] = x;
@@ -152,15 +150,47 @@ static int64_t place(Arena *a, Buffers *b) {
     return total;
 }
 
-static int64_t lower_bound(const Buffers *b, int last_phase) {
+/* The largest sum of what lives at one time, which is reached where some buffer's life begins. */
+static int64_t lower_bound(const Buffers *b) {
     int64_t most = 0;
-    for (int phase = 0; phase <= last_phase; phase++) {
+    for (int i = 0; i < b->n; i++) {
         int64_t live = 0;
-        for (int i = 0; i < b->n; i++)
-            if (b->buf[i].first <= phase && phase <= b->buf[i].last) live += b->buf[i].size;
+        for (int k = 0; k < b->n; k++)
+            if (b->buf[k].first <= b->buf[i].first && b->buf[i].first <= b->buf[k].last)
+                live += b->buf[k].size;
         if (live > most) most = live;
     }
     return most;
+}
+
+/* By size, by how long it lives, or by both, shaken: from half of it to one and a half. The same weights on
+ * every machine. */
+static double weight_of(const Buffer *b, int attempt) {
+    uint32_t x = (uint32_t)b->order * 0x9e3779b1u + (uint32_t)attempt * 0x85ebca6bu;
+    x = (x ^ x >> 15) * 0x2c1b3c6du;
+    x = (x ^ x >> 12) * 0x297a2d39u;
+    double shaken = 0.5 + (double)(x ^ x >> 15) / 4294967296.0, size = (double)b->size;
+    double life = b->last - b->first + 1;
+    return shaken * (attempt % 3 == 0 ? size : attempt % 3 == 1 ? life : size * life);
+}
+
+/* Sets offsets; returns the arena's size. Largest first is best mostly; where it leaves more than the bound,
+ * some other orders are tried as well. */
+static int64_t place(Arena *a, Buffers *b) {
+    enum { ATTEMPTS = 200, WORK = 4000000 };
+    if (!b->n) return 0;
+    Buffer **placed = ARENA_ARRAY(a, Buffer *, b->n);
+    int64_t best = INT64_MAX, bound = lower_bound(b), square = (int64_t)b->n * b->n;
+    for (int attempt = 0; attempt <= ATTEMPTS && attempt * square <= WORK && best > bound; attempt++) {
+        for (int i = 0; i < b->n; i++) {
+            Buffer *x = &b->buf[i];
+            x->weight = attempt ? weight_of(x, attempt) : (double)x->size;
+        }
+        int64_t total = place_by_weight(b, placed);
+        for (int i = 0; i < b->n && total < best; i++) b->buf[i].node->plan.offset = b->buf[i].offset;
+        if (total < best) best = total;
+    }
+    return best;
 }
 
 /* ---- values of the step ---- */
@@ -268,7 +298,7 @@ static bool plan_func(IrProgram *p, IrFunc *f) {
         }
     }
     f->fixed_bytes = place(p->arena, &fixed);
-    f->lower_bytes = lower_bound(&fixed, f->body.n ? f->body.nodes[f->body.n - 1]->plan.phase : 0);
+    f->lower_bytes = lower_bound(&fixed);
     place_locals(p, f, &locals);
     f->axis_elems = ARENA_ARRAY(p->arena, int64_t, p->n_axes + 1);
     f->uniq_elems = ARENA_ARRAY(p->arena, int64_t, p->n_weights + 1);
