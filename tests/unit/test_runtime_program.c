@@ -309,9 +309,8 @@ static void test_info(void **state) {
     assert_non_null(strstr(r.out, "\nparameters   2002, trained 2002\n"));
     assert_non_null(strstr(r.out, "\npasses       simplify\n"));
     assert_non_null(strstr(r.out, "\nchanges      none\n"));
-    assert_non_null(strstr(r.out, "  users                                        [1000,2]         "
-                                  "truncated_normal   adagrad, rows as met\n"));
-    assert_non_null(strstr(r.out, "  clicked                      label  not for predictions\n"));
+    assert_non_null(strstr(r.out, "  users  [1000,2] truncated_normal   adagrad, rows as met\n"));
+    assert_non_null(strstr(r.out, "  clicked label, not for predictions\n"));
     r = run_how((RunHow){.users = FIX_USERS_LARGE}, "info --json");
     json_t *o = run_json(&r);
     assert_int_equal(at(o, "parameters", NULL), 200000002);
