@@ -59,10 +59,13 @@ void rt_index_reserve(RtIndexScratch *s, const RtBatch *b) {
     for (int k = 0; k < o->n_tables; k++) {
         size_t total = o->looked_up[o->order[k]], rows = rows_of(o->a, o->order[k]);
         s->count = rt_reader_grow(s->count, &s->cap_count, total + 1, sizeof *s->count);
-        if (rows > RT_MAPPED_ROWS)
-            reserve_slots(s, total < rows ? total : rows);
-        else
+        if (rows <= RT_MAPPED_ROWS) {
             reserve_numbers(s, rows);
+            continue;
+        }
+        size_t most = total < rows ? total : rows;
+        reserve_slots(s, most);
+        if (o->a->tables && o->a->p->purpose == RT_TRAIN) rt_tables_reserve(o->a->tables, o->order[k], most);
     }
 }
 

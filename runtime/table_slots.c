@@ -72,6 +72,14 @@ static uint32_t hashed_slot(RtStore *s, uint32_t id, bool create) {
     return slot;
 }
 
+void rt_tables_reserve(RtTables *t, int weight, uint64_t more) {
+    RtStore *s = &t->store[weight];
+    if (s->direct || is_mapped(s)) return;
+    pthread_mutex_lock(&s->lock);
+    while ((s->index.used + more) * 2 >= s->index.size) index_grow(&s->index);
+    pthread_mutex_unlock(&s->lock);
+}
+
 static void ask_for(const RtStore *s, uint32_t id) {
     if (is_mapped(s))
         __builtin_prefetch(s->map + id);

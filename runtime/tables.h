@@ -23,6 +23,8 @@ void rt_tables_free(RtTables *t);
  * a new one if it has none, else RT_NO_ID. And of n different ids. */
 uint32_t rt_tables_slot(RtTables *t, int weight, uint32_t id, bool create);
 void rt_tables_slots(RtTables *t, int weight, const uint32_t *id, uint32_t n, bool create, uint32_t *slot);
+/* So that the next rt_tables_slots with up to so many new ids allocates nothing. */
+void rt_tables_reserve(RtTables *t, int weight, uint64_t more);
 /* Initial value of elements first..first+n-1 of a weight, by (seed, name, element): numerics "Randomness". */
 void rt_init_values(const RtWeight *w, uint64_t seed, uint64_t first, uint64_t n, float *out);
 /* Of what fills at least one, where the system has them: p begins at the border of one, or of a small page.
