@@ -10,9 +10,10 @@ expect 0 ./clicks train --data train.csv --epochs 60 --save whole
 mkdir bin; printf '#!/bin/sh\necho "$*" >> %s/requeued\n' "$work" > bin/scontrol; chmod +x bin/scontrol
 export PATH=$work/bin:$PATH SLURM_JOB_ID=42 SLURM_CPUS_PER_TASK=2
 stops=0
-for delay in 0.2 0.3 0.4 60; do
+begun() { local i; for i in $(seq 400); do ! grep -q '^epoch' out err || return 0; sleep 0.05; done; } # it trains
+for delay in 0 0.1 0.2 60; do
   bash "$jobs/train.slurm" ./clicks train.csv ckpt --epochs 60 > out 2> err < /dev/null & job=$!
-  if [ $delay != 60 ]; then sleep $delay; kill -TERM $job 2> /dev/null; fi
+  if [ $delay != 60 ]; then begun; sleep $delay; kill -TERM $job 2> /dev/null; fi
   wait $job; code=$?
   [ $code = 0 ] || { fail "train.slurm: exit code $code"; cat out err; }
   grep -q "back into the queue" out || break
@@ -22,6 +23,15 @@ done
 [ "$(grep -c '^requeue 42$' requeued)" = $stops ] || fail "requeued: $(cat requeued)"
 same whole/weights.safetensors ckpt/weights.safetensors
 [ -s ckpt.jsonl ] || fail "no log"
+# told before it has begun, wherever that is: the job goes back into the queue, or ends trained
+for delay in 0 0.01 0.02 0.05; do
+  rm -rf requeued early; bash "$jobs/train.slurm" ./clicks train.csv early --epochs 60 > out 2> err < /dev/null & job=$!
+  until grep -q "$source_dir" "/proc/$job/cmdline" 2> /dev/null; do :; done; sleep $delay; kill -TERM $job 2> /dev/null
+  wait $job; code=$?
+  # bash itself may end before it has read the trap: then there was no program
+  if [ $code = 143 ]; then [ ! -s err ] || fail "told after $delay s: the job ended, the program went on: $(cat err)"
+  else [ $code = 0 ] || fail "told after $delay s: exit code $code"; fi
+done
 # what isn't 75 ends the job: bad data
 echo "click,user" > broken.csv; rm requeued
 bash "$jobs/train.slurm" ./clicks broken.csv other > out 2> err < /dev/null; code=$?
