@@ -2,18 +2,6 @@
  * and --emit=html draws it. */
 #include "backend/plan_facts.h"
 
-/* Phases in which a value's place is its own. mark: the last phase that reads it. In a loop over blocks of
- * rows, what comes from before it lasts through all blocks, and what is read behind it grows from the first
- * on. */
-static void step_lifetime(const IrFunc *f, const IrNode *n, int *first, int *last) {
-    *first = ir_first_write(n), *last = n->mark;
-    if (ir_is_kept(f, n)) *first = 0, *last = f->body.nodes[f->body.n - 1]->plan.phase;
-    if (!f->blocks) return;
-    bool inside = *first >= f->loop_first && *first <= f->loop_last;
-    if (*first < f->loop_first && *last >= f->loop_first && *last < f->loop_last) *last = f->loop_last;
-    if (inside && *last > f->loop_last) *first = f->loop_first;
-}
-
 /* The first and last kernel that touch n's place, as the how manieth of the function. */
 static void block_lifetime(const IrBody *b, const IrNode *n, int *first, int *last) {
     int kernel = 0;
@@ -73,8 +61,10 @@ static PlanArena one_arena(const IrProgram *p, const IrFunc *f, IrRegionKind reg
                         .per_block = region == REGION_LOCAL || n->plan.per_block};
         if (region == REGION_LOCAL)
             block_lifetime(&f->body, n, &b.first, &b.last);
-        else
-            step_lifetime(f, n, &b.first, &b.last);
+        else {
+            b.first = ir_first_write(n), b.last = n->mark;
+            ir_whole_life(f, n, &b.first, &b.last);
+        }
         ARENA_PUSH(p->arena, a.buffers, a.n, cap, b);
     }
     a.live = live_bytes(&a);

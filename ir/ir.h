@@ -353,6 +353,10 @@ void ir_last_reads(const IrBody *b);
 /* In a function that changes no weight, what is made of weights alone is made in its first run and kept for the next
  * ones: its place is its own in all phases. */
 bool ir_is_kept(const IrFunc *f, const IrNode *n);
+/* The phases that first write and last read n's place become those in which it is n's own: all of them if n is kept. In
+ * a function whose phases loop_first to loop_last are run block after block, what comes from before lasts through all
+ * blocks, and what is read behind them grows from the first on. */
+void ir_whole_life(const IrFunc *f, const IrNode *n, int *first, int *last);
 /* Rows for which a thread runs all of a phase's kernels before it takes the next ones: the largest block of any
  * node in domain rows, since threads must own the same rows in every node of a phase. */
 int64_t ir_row_block(const IrFunc *f);

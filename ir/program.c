@@ -194,6 +194,14 @@ bool ir_is_kept(const IrFunc *f, const IrNode *n) {
     return strcmp(f->name, "train") && n->type.live == LIVE_ALWAYS && ir_runs(n);
 }
 
+void ir_whole_life(const IrFunc *f, const IrNode *n, int *first, int *last) {
+    if (ir_is_kept(f, n)) *first = 0, *last = f->body.nodes[f->body.n - 1]->plan.phase;
+    if (!f->blocks) return;
+    bool inside = *first >= f->loop_first && *first <= f->loop_last;
+    if (*first < f->loop_first && *last >= f->loop_first && *last < f->loop_last) *last = f->loop_last;
+    if (inside && *last > f->loop_last) *first = f->loop_first;
+}
+
 int64_t ir_row_block(const IrFunc *f) {
     int64_t block = 1;
     for (int i = 0; i < f->body.n; i++) {

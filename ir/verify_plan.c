@@ -155,18 +155,13 @@ static bool right_region(const IrNode *n) {
     }
 }
 
-/* In a function whose phases loop_first to loop_last are run block after block: what comes from before must
- * last through all blocks, and what is read behind them grows from the first on. A place for one block at a
- * time holds only what no later phase reads. */
-static void in_loop(PlanCheck *c, const IrNode *n, Lifetime *live) {
+/* In a function that is run block after block, a place for one block at a time holds only what no later phase
+ * reads. */
+static void check_per_block(PlanCheck *c, const IrNode *n, const Lifetime *live) {
     const IrFunc *f = c->f;
     bool inside = f->blocks && live->first >= f->loop_first && live->first <= f->loop_last;
     if (n->plan.per_block && (!inside || live->last > f->loop_last || n->type.live < LIVE_ROW))
         wrong_plan(c, n, "expected a place for the whole step, as it is read outside its block");
-    if (!f->blocks) return;
-    if (live->first < f->loop_first && live->last >= f->loop_first && live->last < f->loop_last)
-        live->last = f->loop_last;
-    if (inside && live->last > f->loop_last) live->first = f->loop_first;
 }
 
 /* A thread's own arenas: a value there is seen only by what the same thread runs for the same block of rows.
@@ -216,9 +211,10 @@ static void check_arena(PlanCheck *c, IrRegionKind region, int axis, int64_t tot
             lives[n++] = local_life(c, i, x->plan.offset, end);
             continue;
         }
-        lives[n++] = (Lifetime){x, x->plan.offset, end, ir_first_write(x), x->mark};
-        if (ir_is_kept(c->f, x)) lives[n - 1].first = 0, lives[n - 1].last = c->f->body.nodes[c->f->body.n - 1]->plan.phase;
-        in_loop(c, x, &lives[n - 1]);
+        Lifetime *live = &lives[n++];
+        *live = (Lifetime){x, x->plan.offset, end, ir_first_write(x), x->mark};
+        check_per_block(c, x, live);
+        ir_whole_life(c->f, x, &live->first, &live->last);
     }
     if (c->ok) check_overlaps(c, lives, n);
 }

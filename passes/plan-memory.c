@@ -197,10 +197,7 @@ static int64_t place(Arena *a, Buffers *b) {
 
 static void add(Arena *a, Buffers *b, const IrFunc *f, IrNode *n, int64_t size, const Uses *u) {
     Buffer x = {.node = n, .first = u->first_phase, .last = u->last_phase, .size = size, .order = n->id};
-    if (ir_is_kept(f, n)) x.first = 0, x.last = f->body.nodes[f->body.n - 1]->plan.phase;
-    if (f->blocks && x.first < f->loop_first && x.last >= f->loop_first && x.last < f->loop_last)
-        x.last = f->loop_last;                                                /* every block reads it */
-    if (made_in_loop(f, n) && x.last > f->loop_last) x.first = f->loop_first; /* it grows block by block */
+    ir_whole_life(f, n, &x.first, &x.last);
     ARENA_PUSH(a, b->buf, b->n, b->cap, x);
 }
 
