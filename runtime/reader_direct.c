@@ -53,9 +53,7 @@ RtDirect rt_direct_of(const RtParser *p, const RtField *k, int column) {
     const RtColumn *c = k->c;
     const RtPlan *plan = p->p;
     if (!plan->column_values[column]) return RT_NOTHING;
-    bool one_list =
-        plan->n_set[c->side] <= 3; /* beside a line end and the separator: so all places are its own */
-    if (c->is_list && !(k->indexed && one_list)) return RT_BY_VALUE;
+    if (!rt_plan_has_spans(plan, c)) return RT_BY_VALUE;
     if (c->kind == RT_STRING) return RT_TEXTS;
     if (k->text || c->positive || (c->kind == RT_LABEL && c->is_list)) return RT_BY_VALUE;
     return c->kind == RT_FLOAT ? RT_FLOATS : c->kind == RT_INT ? RT_INTS : RT_UNIT;

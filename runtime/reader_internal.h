@@ -184,6 +184,9 @@ typedef struct {
 } RtPlan;
 RtPlan *rt_plan_new(const RtModel *m, int purpose, RtMessage *err);
 void rt_plan_free(RtPlan *p);
+/* Whether a row's places tell where the column's values end: a list's, if all places within its field are its
+ * own, beside a line end and the separator. */
+bool rt_plan_has_spans(const RtPlan *p, const RtColumn *c);
 bool rt_plan_is_missing(const RtPlan *p, const char *text, size_t bytes); /* trimmed text */
 /* The layout that a header line gives; NULL and an error that says `name` and the line's number if it has not
  * what is needed. */

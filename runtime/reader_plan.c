@@ -262,8 +262,7 @@ static void make_features(RtPlan *p) {
 
 /* ---- steps ---- */
 
-/* Whether the column's values can be made in lanes: a list's, if all places within its field are its own. */
-static bool has_spans(const RtPlan *p, const RtColumn *c) {
+bool rt_plan_has_spans(const RtPlan *p, const RtColumn *c) {
     return !c->is_list || (p->n_set[c->side] <= 3 && in_set(p, c->side, (uint8_t)c->list_sep));
 }
 
@@ -278,7 +277,7 @@ static RtGroupKind group_of(const RtPlan *p, int feature) {
     const RtFeature *f = &p->m->features[feature];
     if (p->item_of[feature] < 0 || !f->in[0].is_column || is_part(p, feature)) return RT_GROUP_ONE;
     const RtColumn *c = &p->m->columns[f->in[0].index];
-    if (!has_spans(p, c)) return RT_GROUP_ONE;
+    if (!rt_plan_has_spans(p, c)) return RT_GROUP_ONE;
     if (f->op == RT_F_HASH && c->kind == RT_STRING && !f->farm64 && p->mod[feature].divisor <= 1u << 31)
         return RT_GROUP_HASHES;
     return f->op == RT_F_VALUE && c->kind == RT_FLOAT ? RT_GROUP_FLOATS : RT_GROUP_ONE;
