@@ -14,6 +14,7 @@
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 #include "backend/emit.h"
 #include "backend/kept.h"
 
@@ -41,11 +42,11 @@ bool cost_cpu(Diag *d, Arena *a, CostCpu *out) {
     if (!emit_target(d, a, "native", &host)) return false;
     const PassTarget *t = &host.pass;
     *out = (CostCpu){.name = brand(a, host.cpu), .cpu = host.cpu, .target = host.pass};
-    uint32_t hash = 0x811c9dc5u; /* FNV-1a */
     const char *all = arena_printf(a, "%s %" PRId64 " %" PRId64, out->name, t->l1_bytes, t->l2_bytes);
-    for (const char *s = all; *s; s++) hash = (hash ^ (unsigned char)*s) * 0x01000193u;
-    out->path = kept_path(
-        a, arena_printf(a, "products-%s-%d-%08x.json", out->cpu, t->vector_floats, (unsigned)hash), false);
+    out->path = kept_path(a,
+                          arena_printf(a, "products-%s-%d-%08x.json", out->cpu, t->vector_floats,
+                                       (unsigned)XXH3_64bits(all, strlen(all))),
+                          false);
     return true;
 }
 

@@ -167,7 +167,7 @@ static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
-static double median(double *v, int n) {
+double tune_median(double *v, int n) {
     qsort(v, (size_t)n, sizeof *v, by_value);
     return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
@@ -181,8 +181,9 @@ static double run(Arena *a, PassCosts *c, const Case *k, int n, int rounds, Room
         done++;
     }
     for (int i = 0; i < n; i++)
-        pass_cost_put(a, c,
-                      (PassCost){k[i].key, median(k[i].rate[TILE], done), median(k[i].rate[LIBRARY], done)});
+        pass_cost_put(
+            a, c,
+            (PassCost){k[i].key, tune_median(k[i].rate[TILE], done), tune_median(k[i].rate[LIBRARY], done)});
     return now() - start;
 }
 

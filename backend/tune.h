@@ -9,6 +9,7 @@
 typedef void (*TuneFn)(void *none, float *c, const float *a, const float *b, char *scratch, const float *bias,
                        int64_t lo, int64_t hi);
 bool tune_emit(IrProgram *p, const PassProduct *products, int n, const char *object);
+double tune_median(double *v, int n); /* sorts v */
 int64_t tune_scratch(const PassTarget *t, const PassProduct *s); /* bytes */
 
 #endif

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "backend/tune.h"
 #include "tests/tools/emit_jit.h"
 
 static const struct {
@@ -111,15 +112,6 @@ static double peak(void) {
     return 1e-9 * 16 * CHAINS * TIMES / (now() - t);
 }
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-static double median(double *v, int n) {
-    qsort(v, (size_t)n, sizeof *v, by_value);
-    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
 static void open_case(Case *c, EmitJit *jit, int layer, int64_t rows) {
     size_t m = (size_t)rows, k = (size_t)layers[layer].k, n = (size_t)layers[layer].n;
     int there = 2 * layer, back = there + 1;
@@ -160,13 +152,13 @@ int main(int argc, char **argv) {
                 figure[(1 + i * WORKS + w) * rounds + r] = gflops(w, &c[i]);
     }
     printf("multiply-adds in registers: %.1f GFLOP/s; %ld rows, medians of %d rounds\n\n",
-           median(top, rounds), (long)rows, rounds);
+           tune_median(top, rounds), (long)rows, rounds);
     printf("| x W | models | tile | dx | dW | library | dx | dW |\n|---|---|---|---|---|---|---|---|\n");
     for (int i = 0; i < LAYERS; i++) {
         bool shown = !model || strstr(layers[i].models, model);
         if (shown) printf("| %ld × %ld | %s |", (long)layers[i].k, (long)layers[i].n, layers[i].models);
         for (int w = 0; w < WORKS && shown; w++)
-            printf(" %.0f |", median(figure + (1 + i * WORKS + w) * rounds, rounds));
+            printf(" %.0f |", tune_median(figure + (1 + i * WORKS + w) * rounds, rounds));
         if (shown) printf("\n");
         free(c[i].x), free(c[i].dx), free(c[i].w), free(c[i].dw), free(c[i].y), free(c[i].scratch);
         free(c[i].packed), free(c[i].packed_back);
