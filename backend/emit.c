@@ -20,8 +20,10 @@ int64_t emit_tiles(Emit *e, const IrNode *n) {
     if (emit_is_ew(n) || is_chain(n)) return emit_ew_tiles(e, n);
     switch (ir_runs_as(n)) {
     case OP_SUMROWS:
+    case OP_SUMBLOCKS:
     case OP_MEANROWS: return emit_column_tiles(ir_type_size(n->type));
     case OP_BNSTATS:
+    case OP_BNJOINSTATS:
     case OP_BNGSUMS: return emit_column_tiles(ir_type_width(*x));
     case OP_UPDATE: return emit_update_tiles(ir_type_size(*x));
     case OP_PACK: return emit_pack_tiles(&e->target, n);
@@ -303,7 +305,7 @@ static void check(Emit *e, const Driver *d, const IrNode *n, Val lo, Val hi) {
         return;
     }
     if (n->type.elem != TY_F32 || n->op == OP_PACK || /* holds what its operand holds */
-        (n->type.rank == 3 && ir_ops[n->op].cls == CLASS_NORM && n->type.live == LIVE_STEP))
+        ir_of_row_block(n) || (n->type.rank == 3 && ir_ops[n->op].cls == CLASS_NORM && n->type.live == LIVE_STEP))
         return; /* the latter grow by blocks, and what they hold goes into values that are looked at */
     Val f = check_function(e);
     bool whole = !n->plan.per_block && n->plan.region != REGION_LOCAL;

@@ -41,12 +41,10 @@ static void run_body(Emit *e, EmitNest *n, int w, void *user) {
     for (int s = 0; s < r->u.n_slots; s++) emit_ref_store(e, n, REF_SLOT + s, slot[s]);
 }
 
-static bool is_sum(const IrNode *n) { return n->op == OP_SUMROWS || n->op == OP_MATMULGRADW; }
-
 static const IrNode *sum_of(const IrNode *region) {
     const IrBody *b = region->body;
     int i = 0;
-    while (i + 1 < b->n && !is_sum(b->nodes[i])) i++;
+    while (i + 1 < b->n && !ir_sums_gradient(b->nodes[i])) i++;
     return b->nodes[i];
 }
 
@@ -55,7 +53,7 @@ static bool is_leaf(const IrNode *region, const IrNode *x) {
     for (int i = 0; i < region->body->n; i++) {
         const IrNode *n = region->body->nodes[i];
         for (int k = 0; emit_is_ew(n) && k < n->n_in; k++)
-            if (n->in[k] == x) return !emit_is_ew(x) && !is_sum(x);
+            if (n->in[k] == x) return !emit_is_ew(x) && !ir_sums_gradient(x);
     }
     return false;
 }
@@ -131,10 +129,10 @@ void emit_update_region(Emit *e, const IrNode *region) {
     e->lo = t.i, e->hi = emit_min_i64(e, emit_add(e, t.i, emit_i64(e, some)), hi);
     Val first = emit_scale(e, e->lo, tile), sums = as_of_element_zero(e, e->scratch, first);
     Val end = emit_min_i64(e, emit_scale(e, e->hi, tile), size);
-    if (sum->op == OP_SUMROWS)
-        emit_sum_tiles(e, sum, sums);
-    else
+    if (sum->op == OP_MATMULGRADW)
         emit_grad_tiles(e, region, (EmitGradW){.c = sums});
+    else
+        emit_sum_tiles(e, sum, sums);
     update_run(e, region, sums, first, end);
     e->lo = lo, e->hi = hi;
     emit_end(e, &t);

@@ -85,6 +85,56 @@ void emit_BNSTATS(Emit *e, const IrNode *n) {
     emit_columns(e, c.k, e->lo, e->hi, stats_group, &c);
 }
 
+/* Of the kernel's own block of rows. */
+void emit_BNBLOCKSTATS(Emit *e, const IrNode *n) {
+    Columns c = columns_of(e, n);
+    c.x = emit_at(e, emit_base(e, n->in[0]), emit_scale(e, e->lo, c.x_unit));
+    c.rows = emit_sub(e, e->hi, e->lo), c.out = emit_block_part(e, n);
+    emit_columns(e, c.k, emit_i64(e, 0), emit_i64(e, emit_column_tiles(c.k)), stats_group, &c);
+}
+
+/* The blocks' statistics as one (Chan, Golub, LeVeque 1983): each counts by its share of the rows. */
+typedef struct {
+    Val x, out, blocks, all;
+    int64_t k, rows;
+} Join;
+
+static Val share_of(Emit *e, const Join *j, Val block, int w) {
+    Val first = emit_scale(e, block, j->rows), left = emit_sub(e, j->all, first);
+    Val rows = emit_min_i64(e, left, emit_i64(e, j->rows));
+    return emit_splat(e, emit_fdiv(e, LLVMBuildSIToFP(e->b, rows, e->f32, ""), count_of(e, j->all)), w);
+}
+
+static void join_group(Emit *e, Val col, const EmitGroup *g, void *user) {
+    const Join *j = user;
+    for (int i = 0; i < g->n; i++) {
+        int w = g->w[i];
+        Val at = emit_add(e, col, emit_i64(e, g->first[i])), sum[2];
+        for (int pass = 0; pass < 2; pass++) {
+            sum[pass] = emit_var(e, emit_vec(e, w));
+            emit_set(e, sum[pass], emit_const(e, w, 0));
+            EmitLoop b = emit_for(e, emit_i64(e, 0), j->blocks, 1);
+            Val from = emit_at(e, emit_at(e, j->x, emit_scale(e, b.i, 2 * j->k)), at);
+            Val v = emit_load_vec(e, from, w);
+            if (pass) {
+                Val d = emit_fsub(e, v, emit_get(e, sum[0]));
+                v = emit_fma(e, d, d, emit_load_vec(e, emit_at_const(e, from, j->k), w));
+            }
+            emit_set(e, sum[pass], emit_fma(e, share_of(e, j, b.i, w), v, emit_get(e, sum[pass])));
+            emit_end(e, &b);
+        }
+        emit_store(e, emit_get(e, sum[0]), emit_at(e, j->out, at));
+        emit_store(e, emit_get(e, sum[1]), emit_at(e, emit_at_const(e, j->out, j->k), at));
+    }
+}
+
+void emit_BNJOINSTATS(Emit *e, const IrNode *n) {
+    Join j = {.x = emit_base(e, n->in[0]), .out = emit_base(e, n), .blocks = emit_blocks(e, n)};
+    j.k = ir_type_width(n->type), j.rows = ir_attr_i(n, "rows");
+    j.all = emit_unit_count(e, (IrType){.live = LIVE_ROW});
+    emit_columns(e, j.k, e->lo, e->hi, join_group, &j);
+}
+
 /* ---- sums of gradients: g, and g * xhat ---- */
 
 static bool coarse(IrType t) { return t.live == LIVE_ALWAYS || t.live == LIVE_STEP; }
@@ -131,15 +181,28 @@ static void grad_group(Emit *e, Val col, const EmitGroup *p, void *user) {
     }
 }
 
-void emit_BNGSUMS(Emit *e, const IrNode *n) {
+static Columns gradients_of(Emit *e, const IrNode *n) {
     Columns c = columns_of(e, n);
-    IrType row = {.live = LIVE_ROW};
-    c.x = emit_base(e, n->in[0]), c.out = of_block(e, n);
-    c.first_row = emit_first_unit(e, row), c.batch_rows = emit_unit_count(e, row);
+    c.x = emit_base(e, n->in[0]);
     c.eps = ir_attr_f(n, "eps");
     c.stats = of_block(e, n->in[1]);
     c.g = emit_base(e, n->in[2]), c.tg = n->in[2]->type, c.g_unit = emit_unit(e, n->in[2]);
+    return c;
+}
+
+void emit_BNGSUMS(Emit *e, const IrNode *n) {
+    Columns c = gradients_of(e, n);
+    IrType row = {.live = LIVE_ROW};
+    c.out = of_block(e, n);
+    c.first_row = emit_first_unit(e, row), c.batch_rows = emit_unit_count(e, row);
     emit_columns(e, c.k, e->lo, e->hi, grad_group, &c);
+}
+
+void emit_BNBLOCKGSUMS(Emit *e, const IrNode *n) {
+    Columns c = gradients_of(e, n);
+    c.first_row = e->lo, c.batch_rows = emit_sub(e, e->hi, e->lo);
+    c.out = emit_block_part(e, n);
+    emit_columns(e, c.k, emit_i64(e, 0), emit_i64(e, emit_column_tiles(c.k)), grad_group, &c);
 }
 
 /* ---- row by row ---- */

@@ -248,17 +248,19 @@ static void rows_group(Emit *e, Val col, const EmitGroup *g, void *user) {
     }
 }
 
+/* What is summed up: `units` of them from x on, column tiles lo to hi-1. */
+typedef struct {
+    Val x, units, out, lo, hi;
+    int64_t size, stride;
+    bool mean;
+} Sum;
+
 /* One function for all sums of one size: a model has dozens of biases. */
-static void over_rows(Emit *e, const IrNode *n, Val out, bool mean) {
-    int64_t size = ir_type_size(n->type), stride = emit_unit(e, n->in[0]);
+static void run_sum(Emit *e, const Sum *s) {
+    int64_t size = s->size, stride = s->stride;
+    bool mean = s->mean;
     LLVMTypeRef types[] = {e->ptr, e->ptr, e->ptr, e->i64, e->f32, e->i64, e->i64};
-    Val args[] = {e->step,
-                  emit_first_of(e, n->in[0]),
-                  out,
-                  emit_unit_count(e, n->in[0]->type),
-                  emit_to_f32(e, emit_step(e, STEP_rows)),
-                  e->lo,
-                  e->hi};
+    Val args[] = {e->step, s->x, s->out, s->units, emit_to_f32(e, emit_step(e, STEP_rows)), s->lo, s->hi};
     const char *name = arena_printf(e->arena, "%s_%lld_of_%lld%s", mean ? "mean_rows" : "sum_rows",
                                     (long long)size, (long long)stride, emit_more(e) ? "_more" : "");
     Val f;
@@ -272,8 +274,50 @@ static void over_rows(Emit *e, const IrNode *n, Val out, bool mean) {
     emit_shared_call(e, f, args, 7);
 }
 
-void emit_sum_tiles(Emit *e, const IrNode *n, Val out) { over_rows(e, n, out, false); }
-void emit_SUMROWS(Emit *e, const IrNode *n) { over_rows(e, n, emit_base(e, n), false); }
+static void over_rows(Emit *e, const IrNode *n, Val out, bool mean) {
+    Sum s = {.x = emit_first_of(e, n->in[0]), .units = emit_unit_count(e, n->in[0]->type), .out = out};
+    s.lo = e->lo, s.hi = e->hi, s.size = ir_type_size(n->type), s.stride = emit_unit(e, n->in[0]);
+    s.mean = mean;
+    run_sum(e, &s);
+}
+
+/* ---- in two halves: each block of rows behind the kernel that made it, then the blocks ---- */
+
+Val emit_blocks(Emit *e, const IrNode *n) {
+    Val rows = emit_unit_count(e, (IrType){.live = LIVE_ROW});
+    int64_t block = ir_block_rows(n);
+    return emit_udiv(e, emit_add(e, rows, emit_i64(e, block - 1)), emit_i64(e, block));
+}
+
+Val emit_block_part(Emit *e, const IrNode *n) {
+    Val block = emit_udiv(e, e->lo, emit_i64(e, ir_block_rows(n)));
+    return emit_at(e, emit_base(e, n), emit_scale(e, block, ir_type_size(n->type) / n->type.dim[0]));
+}
+
+void emit_BLOCKSUMS(Emit *e, const IrNode *n) {
+    Val lo, hi;
+    Sum s = {.size = ir_type_size(n->in[0]->type), .stride = emit_unit(e, n->in[0])};
+    emit_units(e, n->in[0]->type, &lo, &hi);
+    s.x = emit_at(e, emit_base(e, n->in[0]), emit_scale(e, lo, s.stride));
+    s.units = emit_sub(e, hi, lo), s.out = emit_block_part(e, n);
+    s.lo = emit_i64(e, 0), s.hi = emit_i64(e, emit_column_tiles(s.size));
+    run_sum(e, &s);
+}
+
+static void over_blocks(Emit *e, const IrNode *n, Val out) {
+    Sum s = {.x = emit_base(e, n->in[0]), .units = emit_blocks(e, n), .out = out, .lo = e->lo, .hi = e->hi};
+    s.size = s.stride = ir_type_size(n->type);
+    run_sum(e, &s);
+}
+
+void emit_sum_tiles(Emit *e, const IrNode *n, Val out) {
+    if (n->op == OP_SUMBLOCKS)
+        over_blocks(e, n, out);
+    else
+        over_rows(e, n, out, false);
+}
+void emit_SUMROWS(Emit *e, const IrNode *n) { emit_sum_tiles(e, n, emit_base(e, n)); }
+void emit_SUMBLOCKS(Emit *e, const IrNode *n) { emit_sum_tiles(e, n, emit_base(e, n)); }
 void emit_MEANROWS(Emit *e, const IrNode *n) { over_rows(e, n, emit_base(e, n), true); }
 
 void emit_SUMSQ(Emit *e, const IrNode *n) {

@@ -303,6 +303,20 @@ static void over_rows(Emit *e, Region *r) {
     emit_columns(e, r->red.inner, e->lo, e->hi, rows_group, &l);
 }
 
+/* Of the kernel's own block of rows, all columns. */
+static void over_block(Emit *e, Region *r, const IrNode *n) {
+    Val lo, hi;
+    emit_units(e, r->red.of, &lo, &hi);
+    for (int i = 0; i < r->n_leaf; i++) {
+        Leaf *l = &r->leaf[i];
+        l->at = l->step[WALK_ALONG] ? emit_at(e, l->base, emit_scale(e, lo, l->step[WALK_ALONG])) : l->base;
+    }
+    r->to = emit_sub(e, hi, lo);
+    Line l = {r, NULL, emit_block_part(e, n)};
+    int64_t tiles = emit_column_tiles(r->red.inner);
+    emit_columns(e, r->red.inner, emit_i64(e, 0), emit_i64(e, tiles), rows_group, &l);
+}
+
 /* ---- the kernel ---- */
 
 static void find_leaves(Emit *e, Region *r, const IrBody *b) {
@@ -331,6 +345,8 @@ void emit_reduction(Emit *e, const IrNode *n) {
     find_leaves(e, &r, n->body);
     if (last->op == OP_SUMROWS)
         over_rows(e, &r);
+    else if (last->op == OP_BLOCKSUMS)
+        over_block(e, &r, n);
     else if (r.red.axis >= 0)
         along_axis(e, &r);
     else

@@ -88,6 +88,35 @@ bool interp_SUMROWS(Interp *it, const IrNode *n) {
     return true;
 }
 
+/* Units of a value of type t that block b of `rows` rows has. */
+static void units_of(Interp *it, IrType t, int64_t rows, int64_t b, int64_t *from, int64_t *to) {
+    *from = b * rows, *to = *from + rows;
+    if (*to > it->batch->rows) *to = it->batch->rows;
+    if (*from > *to) *from = *to;
+    if (t.live != LIVE_POS) return;
+    const int64_t *off = it->batch->offsets[t.axis];
+    *from = off[*from], *to = off[*to];
+}
+
+bool interp_BLOCKSUMS(Interp *it, const IrNode *n) {
+    InterpValue x = interp_in(it, n, 0);
+    double *out = interp_out(it, n);
+    for (int64_t b = 0, from, to; b < n->type.dim[0]; b++) {
+        units_of(it, n->in[0]->type, ir_attr_i(n, "rows"), b, &from, &to);
+        for (int64_t i = from; i < to; i++)
+            for (int64_t e = 0; e < x.size; e++) out[b * x.size + e] += x.v[i * x.size + e];
+    }
+    return true;
+}
+
+bool interp_SUMBLOCKS(Interp *it, const IrNode *n) {
+    InterpValue x = interp_in(it, n, 0);
+    double *out = interp_out(it, n);
+    int64_t size = ir_type_size(n->type), rows = ir_attr_i(n, "rows");
+    for (int64_t i = 0; i < x.size && i / size * rows < it->batch->rows; i++) out[i % size] += x.v[i];
+    return true;
+}
+
 bool interp_MEANROWS(Interp *it, const IrNode *n) {
     if (!interp_SUMROWS(it, n)) return false;
     const InterpValue *sum = interp_value(it, n);
@@ -228,6 +257,35 @@ bool interp_BNSTATS(Interp *it, const IrNode *n) {
     return true;
 }
 
+bool interp_BNBLOCKSTATS(Interp *it, const IrNode *n) {
+    int64_t k = ir_type_width(n->in[0]->type);
+    double *out = interp_out(it, n);
+    for (int64_t m = 0, from, to; m < n->type.dim[0]; m++, out += 2 * k) {
+        units_of(it, n->in[0]->type, ir_attr_i(n, "rows"), m, &from, &to);
+        statistics(part_of(interp_in(it, n, 0), (Block){from, to, 0}), k, out, out + k);
+    }
+    return true;
+}
+
+/* Chan, Golub, LeVeque 1983: sums of squares about the blocks' means and about the mean of all. */
+bool interp_BNJOINSTATS(Interp *it, const IrNode *n) {
+    int64_t k = ir_type_width(n->type), rows = ir_attr_i(n, "rows"), all = it->batch->rows;
+    const double *x = interp_in(it, n, 0).v;
+    double *mean = interp_out(it, n), *var = mean + k;
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t m = 0; m * rows < all; m++) {
+            double share = (double)((m + 1) * rows < all ? rows : all - m * rows) / (double)all;
+            for (int64_t c = 0; c < k; c++) {
+                double mean_m = x[m * 2 * k + c], var_m = x[m * 2 * k + k + c];
+                if (!pass)
+                    mean[c] += share * mean_m;
+                else
+                    var[c] += share * (var_m + (mean_m - mean[c]) * (mean_m - mean[c]));
+            }
+        }
+    return true;
+}
+
 bool interp_BNNORM(Interp *it, const IrNode *n) {
     int64_t k = ir_type_width(n->type);
     InterpValue x = interp_in(it, n, 0);
@@ -265,6 +323,22 @@ bool interp_BNGSUMS(Interp *it, const IrNode *n) {
     double *out = interp_out(it, n);
     for (int64_t m = 0; m < blocks_of(n->type); m++)
         gradient_sums(it, n, block_of(it, n->in[0]->type, n->type, m), out);
+    return true;
+}
+
+bool interp_BNBLOCKGSUMS(Interp *it, const IrNode *n) {
+    int64_t k = ir_type_width(n->in[0]->type);
+    InterpValue x = interp_in(it, n, 0);
+    const double *mean = interp_in(it, n, 1).v, *var = mean + k;
+    double *out = interp_out(it, n), eps = ir_attr_f(n, "eps");
+    for (int64_t m = 0, from, to; m < n->type.dim[0]; m++, out += 2 * k) {
+        units_of(it, n->in[0]->type, ir_attr_i(n, "rows"), m, &from, &to);
+        for (int64_t i = from * k; i < to * k; i++) {
+            double g = gradient_at(it, n->in[0], n->in[2], i);
+            out[i % k] += g;
+            out[k + i % k] += g * (x.v[i] - mean[i % k]) / sqrt(var[i % k] + eps);
+        }
+    }
     return true;
 }
 

@@ -5,7 +5,7 @@
 
 typedef IrCost CostRule(const IrProgram *p, const IrNode *n);
 static CostRule ir_cost_zero, ir_cost_bytes, ir_cost_ew1, ir_cost_ew4, ir_cost_ew16, ir_cost_matmul,
-    ir_cost_attend, ir_cost_gru, ir_cost_fused;
+    ir_cost_attend, ir_cost_gru, ir_cost_fused, ir_cost_block1, ir_cost_block4;
 
 static CostRule *const cost_rules[OP_COUNT] = {
 #define OP(id, text, min, max, attrs, shape, grad, cost, ...) [OP_##id] = ir_cost_##cost,
@@ -57,6 +57,16 @@ static IrCost elementwise(const IrNode *n, double each) {
 static IrCost ir_cost_ew1(const IrProgram *p, const IrNode *n) { return (void)p, elementwise(n, 1); }
 static IrCost ir_cost_ew4(const IrProgram *p, const IrNode *n) { return (void)p, elementwise(n, 4); }
 static IrCost ir_cost_ew16(const IrProgram *p, const IrNode *n) { return (void)p, elementwise(n, 16); }
+
+/* Sums over a block of rows: `each` operations for every element that is added up. */
+static IrCost block(const IrProgram *p, const IrNode *n, double each) {
+    IrCost c = ir_cost_bytes(p, n);
+    c.flops = each * size_of(n->in[0]->type);
+    return c;
+}
+
+static IrCost ir_cost_block1(const IrProgram *p, const IrNode *n) { return block(p, n, 1); }
+static IrCost ir_cost_block4(const IrProgram *p, const IrNode *n) { return block(p, n, 4); }
 
 /* A multiply and an add for each inner index of each result; matmul_grad_w: for each row that it sums over.
  */

@@ -39,6 +39,10 @@ bool ir_want_dims(IrProgram *p, const IrNode *n, int i, int rank, const int64_t 
 const char *ir_operand(IrProgram *p, const IrNode *n, int i); /* "" for the only operand, else "operand 2: " */
 bool ir_want_coarse(IrProgram *p, const IrNode *n, int i, const char **why); /* lives always or once a step */
 bool ir_want_rows(IrProgram *p, const IrNode *n, int i, const char **why);   /* lives a row or a position */
+/* A value of each of the blocks of n's `rows` rows that a batch has: f32[blocks,…] a step. */
+bool ir_by_blocks(IrProgram *p, const IrNode *n, int rank, const int64_t *dim, IrType *out, const char **why);
+/* The operand is one of that kind, of the blocks of n's `rows` rows. */
+bool ir_want_blocks(IrProgram *p, const IrNode *n, const char **why);
 /* Makes live and axis of `t` at least as fine as those of `with`; false if they can't meet. */
 bool ir_join_live(IrProgram *p, IrType *t, IrType with, const char **why);
 bool ir_sound_reduction(IrProgram *p, const IrNode *n, const char **why); /* a body of such a region */

@@ -387,6 +387,10 @@ typedef struct {
 } IrReduction;
 enum { WALK_UNIT, WALK_OUTER, WALK_ALONG, WALK_INNER, IR_WALK_STEPS };
 bool ir_ends_in_reduction(const IrNode *n);
+/* One of block_sums' kind, or a region that ends in it: each block of ir_block_rows rows gives its own part of
+ * a value of the step. */
+bool ir_of_row_block(const IrNode *n);
+int64_t ir_block_rows(const IrNode *n);
 IrOp ir_runs_as(const IrNode *n);        /* the reduction that a region ends in; else n's op */
 bool ir_reducible(IrOp op);              /* such a region may end in it */
 IrReduction ir_reduction(const IrNode *last);

@@ -161,7 +161,18 @@ const IrNode *ir_writer(const IrNode *n) {
     return n && (unsigned)n->op < OP_COUNT && ir_ops[n->op].effect == EFFECT_WRITES ? n : NULL;
 }
 
-bool ir_sums_gradient(const IrNode *n) { return n->op == OP_MATMULGRADW || n->op == OP_SUMROWS; }
+bool ir_sums_gradient(const IrNode *n) {
+    return n->op == OP_MATMULGRADW || n->op == OP_SUMROWS || n->op == OP_SUMBLOCKS;
+}
+
+int64_t ir_block_rows(const IrNode *n) {
+    return ir_attr_i(n->op == OP_FUSED ? n->body->nodes[n->body->n - 1] : n, "rows");
+}
+
+bool ir_of_row_block(const IrNode *n) {
+    IrOp op = ir_runs_as(n);
+    return op == OP_BLOCKSUMS || op == OP_BNBLOCKSTATS || op == OP_BNBLOCKGSUMS;
+}
 
 bool ir_is_update_region(const IrNode *n) { return n->op == OP_FUSED && ir_writer(n); }
 

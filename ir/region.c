@@ -20,7 +20,7 @@ IrOp ir_runs_as(const IrNode *n) {
 
 bool ir_reducible(IrOp op) {
     return op == OP_SUM || op == OP_MAXR || op == OP_SEGSUM || op == OP_SEGMEAN || op == OP_SEGMAX ||
-           op == OP_SUMROWS;
+           op == OP_SUMROWS || op == OP_BLOCKSUMS;
 }
 
 static bool list_weight(const IrNode *n) {
@@ -67,7 +67,8 @@ bool ir_walk(const IrReduction *r, IrType t, int64_t step[IR_WALK_STEPS]) {
         size *= d;
     }
     bool each = t.live == r->of.live, along = r->axis < 0;
-    if (!each && t.live > LIVE_STEP && (r->last->op == OP_SUMROWS || t.live != LIVE_ROW)) return false;
+    bool over_rows = r->last->op == OP_SUMROWS || r->last->op == OP_BLOCKSUMS;
+    if (!each && t.live > LIVE_STEP && (over_rows || t.live != LIVE_ROW)) return false;
     step[WALK_UNIT] = each && !along ? size : 0;
     step[WALK_OUTER] = joined(r, stride, 0, along ? 0 : r->axis);
     step[WALK_ALONG] = along ? each ? size : 0 : stride[r->axis];
@@ -110,7 +111,7 @@ bool ir_sound_reduction(IrProgram *p, const IrNode *n, const char **why) {
     if (!ir_reducible(last->op))
         return ir_wrong(
             p, why,
-            "kind %s: expected sum, max, seg_sum, seg_mean, seg_max or sum_rows as last op, found "
+            "kind %s: expected sum, max, seg_sum, seg_mean, seg_max, sum_rows or block_sums as last op, found "
             "'%s'",
             kind, ir_ops[last->op].text);
     IrReduction r = ir_reduction(last);

@@ -178,6 +178,19 @@ bool ir_shape_sumrows(IrProgram *p, const IrNode *n, IrType *out, const char **w
     return true;
 }
 
+bool ir_shape_blocksums(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
+    IrType t = n->in[0]->type;
+    return ir_want_f32(p, n, 0, why) && ir_want_rows(p, n, 0, why) &&
+           ir_by_blocks(p, n, t.rank, t.dim, out, why);
+}
+
+bool ir_shape_sumblocks(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
+    IrType t = n->in[0]->type;
+    if (!ir_want_blocks(p, n, why)) return false;
+    *out = ir_f32(LIVE_STEP, -1, t.rank - 1, t.dim + 1);
+    return true;
+}
+
 bool ir_shape_sumsq(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
     *out = ir_f32(LIVE_STEP, -1, 1, (int64_t[]){1});
     return ir_want_f32(p, n, 0, why);

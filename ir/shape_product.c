@@ -130,6 +130,28 @@ bool ir_shape_bnstats(IrProgram *p, const IrNode *n, IrType *out, const char **w
     return ir_check_dims(p, 3, out->dim, why);
 }
 
+/* One row a unit: each of a block's rows counts once. */
+static bool want_rows_of_channels(IrProgram *p, const IrNode *n, const char **why) {
+    IrType t = n->in[0]->type;
+    if (!ir_want_f32(p, n, 0, why)) return false;
+    if (t.live == LIVE_ROW && t.rank == 1) return true;
+    return ir_wrong(p, why, "%sexpected f32[k] a row, found %s", ir_operand(p, n, 0), ir_type_text(p, t));
+}
+
+bool ir_shape_bnblockstats(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
+    if (!want_rows_of_channels(p, n, why)) return false;
+    return ir_by_blocks(p, n, 2, (int64_t[]){2, ir_type_width(n->in[0]->type)}, out, why);
+}
+
+bool ir_shape_bnjoinstats(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
+    IrType t = n->in[0]->type;
+    if (!ir_want_blocks(p, n, why)) return false;
+    if (t.rank != 3 || t.dim[1] != 2)
+        return ir_wrong(p, why, "expected two numbers a channel of each block, found %s", ir_type_text(p, t));
+    *out = ir_f32(LIVE_STEP, -1, 2, t.dim + 1);
+    return true;
+}
+
 bool ir_shape_bnnorm(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
     int64_t channels;
     if (!want_channels(p, n, &channels, why)) return false;
@@ -145,6 +167,13 @@ bool ir_shape_bngsums(IrProgram *p, const IrNode *n, IrType *out, const char **w
     *out = n->in[1]->type;
     out->live = LIVE_STEP;
     return true;
+}
+
+bool ir_shape_bnblockgsums(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
+    if (!want_rows_of_channels(p, n, why)) return false;
+    int64_t two[] = {2, ir_type_width(n->in[0]->type)};
+    return ir_want_coarse(p, n, 1, why) && ir_want_dims(p, n, 1, 2, two, why) &&
+           want_gradient(p, n, 2, why) && ir_by_blocks(p, n, 2, two, out, why);
 }
 
 bool ir_shape_bngrad(IrProgram *p, const IrNode *n, IrType *out, const char **why) {

@@ -55,6 +55,10 @@ static void check_phases(PlanCheck *c) {
             before = plan->phase;
         if (plan->domain != DOM_NONE && plan->block < 1)
             wrong_plan(c, n, "expected a block of at least 1, found %d", plan->block);
+        int64_t rows = ir_of_row_block(n) && plan->domain == DOM_ROWS ? ir_block_rows(n) : plan->block;
+        if (rows != plan->block)
+            wrong_plan(c, n, "expected a block of %lld rows, as it adds up, found %d", (long long)rows,
+                       plan->block);
         for (int k = 0; k < n->n_in; k++)
             if (ir_viewed(n->in[k])->plan.phase == plan->phase && crosses_threads(n->in[k], n))
                 wrong_plan(c, n, "expected a barrier before it reads %%%d, found both in phase %d",

@@ -85,6 +85,8 @@ bool ir_reads_strided(const IrNode *n, int k) {
     case OP_GATHER:
     case OP_SCATTERADD: return ir_one_run(n->in[k]->type, ir_attr_i(n, "axis"));
     case OP_BNSTATS:
+    case OP_BNBLOCKSTATS:
+    case OP_BNBLOCKGSUMS:
     case OP_BNGSUMS: return is_one_row(n->in[k]->type);
     case OP_CONCAT:
     case OP_PAD:
@@ -100,6 +102,7 @@ bool ir_reads_strided(const IrNode *n, int k) {
     case OP_SEGLAST:
     case OP_SEGSOFTMAX:
     case OP_SUMROWS:
+    case OP_BLOCKSUMS:
     case OP_MEANROWS:
     case OP_SRU:
     case OP_SRUGRAD:

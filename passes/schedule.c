@@ -93,9 +93,14 @@ static IrDomain domain_of(const IrNode *n) {
     case OP_MATMULGRADW:
     case OP_DENSEGRAD:
     case OP_SUMROWS:
+    case OP_SUMBLOCKS:
     case OP_BNSTATS:
+    case OP_BNJOINSTATS:
     case OP_BNGSUMS:
     case OP_PACK: return DOM_TILES;
+    case OP_BLOCKSUMS:
+    case OP_BNBLOCKSTATS:
+    case OP_BNBLOCKGSUMS: return DOM_ROWS;
     default: break;
     }
     if (ir_ops[n->op].cls == CLASS_READ || is_view(n)) return DOM_NONE;
@@ -263,6 +268,7 @@ bool pass_schedule(IrProgram *p, const PassOptions *o, const char *args) {
     for (int f = 0; f < p->n_funcs; f++) {
         IrBody *body = &p->funcs[f]->body;
         pass_pack(p, p->funcs[f], &o->target, &kernels);
+        pass_block_sums(p, p->funcs[f], rows_a_block(p, p->funcs[f], rows));
         find_phases(p->funcs[f]);
         sort_by_phase(body);
         for (int i = 0; i < body->n; i++) {

@@ -1,5 +1,5 @@
-/* Parts of schedule: which kernel runs a product (choose_kernel.c, weigh_products.c), and what is packed for
- * it (pack_weights.c). */
+/* Parts of schedule: which kernel runs a product (choose_kernel.c, weigh_products.c), what is packed for it
+ * (pack_weights.c), and sums over rows, block by block (block_sums.c). */
 #ifndef CTRC_PASSES_SCHEDULE_H
 #define CTRC_PASSES_SCHEDULE_H
 #include "passes/product_cost.h"
@@ -28,5 +28,9 @@ bool pass_weigh_products(IrProgram *p, const PassOptions *o, PassKernels *kernel
 
 /* Packs what products by tiles read as their right side, once a step. Before there is a plan. */
 void pass_pack(IrProgram *p, IrFunc *f, const PassTarget *target, const PassKernels *kernels);
+
+/* Splits sums over the rows of the step into those of blocks of so many rows, and of these. Before there is a
+ * plan. */
+void pass_block_sums(IrProgram *p, IrFunc *f, int rows);
 
 #endif

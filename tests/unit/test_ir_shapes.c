@@ -69,7 +69,9 @@ static const char values[] = "  %0 = column {col=s} : str\n"
                              "  %35 = slice %33 {axis=1, begin=0, end=2} : always f32[2,2]\n"
                              "  %36 = pad %15 {axis=0, before=1, after=1} : f32[~h,6]\n"
                              "  %37 = gru %36, %34, %35 : f32[~h,8]\n"
-                             "  %38 = slice %15 {axis=0, begin=0, end=2} : f32[~h,2]\n";
+                             "  %38 = slice %15 {axis=0, begin=0, end=2} : f32[~h,2]\n"
+                             "  %39 = block_sums %14 {rows=64} : step f32[1,4]\n"
+                             "  %40 = bn_block_stats %14 {rows=64} : step f32[1,2,4]\n";
 
 typedef struct {
     const char *line;  /* without "%99 = " */
@@ -394,6 +396,26 @@ static const Case cases[] = {
     {"bn_grad %14, %21, %14, %21, %14 {eps=0.001} : f32[4]",
      "bn_grad: operand 3: expected a value that lives always or a step, found f32[4]"},
 
+
+    /* sums by blocks of rows: there is no batch here, so one block */
+    {"block_sums %14 {rows=64} : step f32[1,4]", NULL},
+    {"block_sums %30 {rows=1} : step f32[1,2,2]", NULL},
+    {"block_sums %13 {rows=64} : step f32[1,4]",
+     "block_sums: expected a value a row or position, found always f32[4]"},
+    {"block_sums %14 {rows=0} : step f32[1,4]", "block_sums: expected at least 1 row a block, found 0"},
+    {"sum_blocks %39 {rows=64} : step f32[4]", NULL},
+    {"sum_blocks %21 {rows=64} : step f32[4]",
+     "sum_blocks: expected step f32[1,…], a value of each block of 64 rows, found step f32[2,4]"},
+    {"bn_block_stats %14 {rows=64} : step f32[1,2,4]", NULL},
+    {"bn_block_stats %15 {rows=64} : step f32[1,2,4]",
+     "bn_block_stats: expected f32[k] a row, found f32[~h,4]"},
+    {"bn_join_stats %40 {rows=64} : step f32[2,4]", NULL},
+    {"bn_join_stats %39 {rows=64} : step f32[2,4]",
+     "bn_join_stats: expected two numbers a channel of each block, found step f32[1,4]"},
+    {"bn_block_grad_sums %14, %21, %14 {eps=0.001, rows=64} : step f32[1,2,4]", NULL},
+    {"bn_block_grad_sums %14, %26, %14 {eps=0.001, rows=64} : step f32[1,2,4]",
+     "bn_block_grad_sums: operand 2: expected step f32[2,4], found step f32[4]"},
+
     /* updates */
     {"update %25 {w=w} : none", NULL},
     {"update %25, %18 {w=w} : none", NULL},
@@ -453,7 +475,7 @@ static const Case cases[] = {
      NULL},
     {"fused %14 {kind=\"reduce\"} : f32[4] {\n    %100 = arg {index=0} : f32[4]\n    %101 = relu %100 : "
      "f32[4]\n  }",
-     "fused: kind reduce: expected sum, max, seg_sum, seg_mean, seg_max or sum_rows as last op, found "
+     "fused: kind reduce: expected sum, max, seg_sum, seg_mean, seg_max, sum_rows or block_sums as last op, found "
      "'relu'"},
     {"fused %14 {kind=\"reduce\"} : f32[1] {\n    %100 = arg {index=0} : f32[4]\n    %101 = dropout %100 "
      "{rate=0.5, "

@@ -284,6 +284,28 @@ static void test_record(void **state) {
     }
 }
 
+/* Each block of rows fills its own part of a sum, so the plan's blocks are those of the sum. */
+static void test_block_of_sums(void **state) {
+    static const char text[] =
+        "ctrc-ir 1\n"
+        "input csv separator=\",\"\n"
+        "column x float\n"
+        "train batch=100\n"
+        "func eval {\n"
+        "  %%0 = column {col=x} : f32[1] #phase=0\n"
+        "  %%1 = relu %%0 : f32[1] #phase=0 domain=rows block=64 kernel=loop\n"
+        "  %%2 = block_sums %%1 {rows=%d} : step f32[%d,1] #phase=0 domain=rows block=64 kernel=loop\n"
+        "}\n";
+    (void)state;
+    Fx fx = fx_new();
+    assert_non_null(fx_read(&fx, arena_printf(fx.arena, text, 64, 2)));
+    assert_string_equal(fx_messages(&fx), "");
+    assert_null(fx_read(&fx, arena_printf(fx.arena, text, 32, 4)));
+    assert_non_null(strstr(fx_messages(&fx), "test.ir:8:3: error: %2 block_sums in func 'eval': expected a "
+                                             "block of 32 rows, as it adds up, found 64\n"));
+    fx_free(&fx);
+}
+
 /* Panels are read by products that want them as they stand, and by nothing else. */
 static void test_packs(void **state) {
     static const char text[] = "ctrc-ir 1\n"
@@ -482,7 +504,7 @@ int main(void) {
         cmocka_unit_test(test_sound),    cmocka_unit_test(test_damage),
         cmocka_unit_test(test_place),    cmocka_unit_test(test_record),
         cmocka_unit_test(test_packs),    cmocka_unit_test(test_parts_of_places),
-        cmocka_unit_test(test_shuffled),
+        cmocka_unit_test(test_shuffled), cmocka_unit_test(test_block_of_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

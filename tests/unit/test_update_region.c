@@ -57,12 +57,12 @@ static const struct {
     {"train", "%0, %2", "update", "none",
      ARGS "    %31 = const {value=[1], shape=[1, 8]} : always f32[1,8]\n"
           "    %32 = update %31 {w=w} : none\n",
-     "expected one matmul_grad_w or sum_rows, found 0"},
+     "expected one matmul_grad_w, sum_rows or sum_blocks, found 0"},
     {"train", "%0, %2", "update", "none",
      ARGS SUM "    %31 = matmul_grad_w %20, %21 : step f32[1,8]\n"
               "    %32 = add %30, %31 : step f32[1,8]\n"
               "    %33 = update %32 {w=w} : none\n",
-     "expected one matmul_grad_w or sum_rows, found 2"},
+     "expected one matmul_grad_w, sum_rows or sum_blocks, found 2"},
     {"train", "%0, %2, %1", "update", "none",
      ARGS "    %22 = arg {index=2} : always f32[8]\n" SUM "    %31 = add %30, %22 : step f32[1,8]\n"
           "    %32 = update %31 {w=w} : none\n",
