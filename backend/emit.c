@@ -373,7 +373,12 @@ static void run_rows(Emit *e, const Driver *d, int phase) {
     Val hi = emit_min_i64(e, emit_add(e, lo, rows), d->all_hi);
     for (int i = 0; i < e->f->body.n; i++) {
         const IrNode *n = e->f->body.nodes[i];
-        if (n->plan.phase != phase || n->plan.domain != DOM_ROWS || !ir_runs(n)) continue;
+        bool made = n->op == OP_RESULT; /* by its region, above */
+        if (n->plan.phase != phase || n->plan.domain != DOM_ROWS || (!ir_runs(n) && !made)) continue;
+        if (made) {
+            if (d->kind == DRIVER_CHECKED) check(e, d, n, lo, hi);
+            continue;
+        }
         LLVMBuildCall2(e->b, kernel_type(e), d->kernel[i], (Val[]){d->step, lo, hi, d->scratch}, 4, "");
         if (d->kind == DRIVER_CHECKED) check(e, d, n, lo, hi);
         if (d->kind == DRIVER_MARKED) emit_mark(e, n->id);

@@ -156,11 +156,16 @@ Val emit_body_value(Emit *e, const EmitBody *b, int w) {
     return value_of(e, b, &s, b->root);
 }
 
+
 /* ---- the loop ---- */
 
+enum { RESULTS = 16 };
 typedef struct {
     EmitBody body;
-    EmitNest nest; /* ref 0 the result, ref i + 1 leaf i */
+    EmitNest nest;                 /* ref 0 the result, then the other results, then the leaves */
+    const IrNode *also[RESULTS];   /* in the body: what other results are made */
+    const IrNode *places[RESULTS]; /* where */
+    int n_also;
     const IrNode *leaf[NEST_REFS];
     bool is_index[NEST_REFS]; /* the leaf stands for a dropout's element numbers */
     int n_leaf;
@@ -169,7 +174,7 @@ typedef struct {
 static void add_leaf(Loop *l, const IrNode *n, bool is_index) {
     for (int i = 0; i < l->n_leaf; i++)
         if (l->leaf[i] == n && l->is_index[i] == is_index) return;
-    if (l->n_leaf == NEST_REFS - 1) return; /* reported by run_loop */
+    if (l->n_leaf == NEST_REFS - 1 - RESULTS) return; /* reported by run_loop */
     l->is_index[l->n_leaf] = is_index;
     l->leaf[l->n_leaf++] = n;
 }
@@ -205,7 +210,7 @@ static bool is_row_of_pos(const IrNode *n, IrType to) {
 
 static int ref_of(const Loop *l, const IrNode *n, bool is_index) {
     for (int i = 0; i < l->n_leaf; i++)
-        if (l->leaf[i] == n && l->is_index[i] == is_index) return i + 1;
+        if (l->leaf[i] == n && l->is_index[i] == is_index) return l->n_also + i + 1;
     return 0;
 }
 
@@ -219,24 +224,45 @@ static Val leaf_index(Emit *e, const IrNode *n, int w, void *user) {
 }
 static void loop_body(Emit *e, EmitNest *nest, int w, void *user) {
     Loop *l = user;
-    emit_ref_store(e, nest, 0, emit_body_value(e, &l->body, w));
+    Seen s = {.w = w};
+    for (int i = 0; i < l->n_also; i++)
+        emit_ref_store(e, nest, i + 1, value_of(e, &l->body, &s, l->also[i]));
+    emit_ref_store(e, nest, 0, value_of(e, &l->body, &s, l->body.root));
+}
+
+/* The other results of a region, as far as something reads them. */
+static void find_results(const Emit *e, Loop *l, const IrNode *region) {
+    for (int i = 0; e->f && region->op == OP_FUSED && i < e->f->body.n; i++) {
+        const IrNode *n = e->f->body.nodes[i];
+        if (n->op != OP_RESULT || n->in[0] != region) continue;
+        if (l->n_also == RESULTS) {
+            diag_error(e->p->diag, region->span, NULL, "internal: a region with more than %d results", RESULTS + 1);
+            return;
+        }
+        l->places[l->n_also] = n;
+        l->also[l->n_also++] = ir_result(region, (int)ir_attr_i(n, "index"));
+    }
 }
 
 /* Finds the leaves and sets up the nest of what stands in `place`; bases are left to the caller. */
 static void open_loop(Emit *e, Loop *l, const IrNode *place) {
     IrType t = place->type;
     l->body.leaf = leaf_value, l->body.index = leaf_index, l->body.user = l;
+    find_results(e, l, place);
+    for (int i = 0; i < l->n_also; i++) find_leaves(l, l->also[i], e->train);
     find_leaves(l, l->body.root, e->train);
     EmitNest *n = &l->nest;
-    *n = (EmitNest){.n = t.rank + 1, .n_ref = l->n_leaf + 1, .body = loop_body, .user = l};
+    *n = (EmitNest){.n = t.rank + 1, .n_ref = l->n_also + l->n_leaf + 1, .body = loop_body, .user = l};
     n->dim[0] = 1;
     for (int i = 0; i < t.rank; i++) n->dim[i + 1] = t.dim[i];
     emit_strides_of(e, place, t, n->ref[0].stride);
+    for (int k = 0; k < l->n_also; k++) emit_strides_of(e, l->places[k], t, n->ref[k + 1].stride);
+    NestRef *leaf = &n->ref[l->n_also + 1];
     for (int k = 0; k < l->n_leaf; k++) {
         if (l->is_index[k])
-            emit_strides(l->leaf[k]->type, t, n->ref[k + 1].stride);
+            emit_strides(l->leaf[k]->type, t, leaf[k].stride);
         else
-            emit_strides_of(e, l->leaf[k] == l->body.stop ? place : l->leaf[k], t, n->ref[k + 1].stride);
+            emit_strides_of(e, l->leaf[k] == l->body.stop ? place : l->leaf[k], t, leaf[k].stride);
     }
 }
 
@@ -267,18 +293,20 @@ int64_t emit_ew_tiles(Emit *e, const IrNode *n) {
 static void run_loop(Emit *e, Loop *l, const IrNode *place) {
     IrType t = place->type;
     open_loop(e, l, place);
-    if (l->n_leaf == NEST_REFS - 1) {
+    if (l->n_leaf == NEST_REFS - 1 - RESULTS) {
         diag_error(e->p->diag, place->span, NULL, "internal: a region with more than %d operands",
-                   NEST_REFS - 2);
+                   NEST_REFS - 2 - RESULTS);
         return;
     }
     EmitNest *n = &l->nest;
     n->ref[0].base = emit_base(e, place);
+    for (int k = 0; k < l->n_also; k++) n->ref[k + 1].base = emit_base(e, l->places[k]);
     for (int k = 0; k < l->n_leaf; k++) {
         const IrNode *leaf = l->leaf[k];
-        if (!l->is_index[k]) n->ref[k + 1].base = emit_base(e, leaf == l->body.stop ? place : leaf);
+        NestRef *ref = &n->ref[l->n_also + 1 + k];
+        if (!l->is_index[k]) ref->base = emit_base(e, leaf == l->body.stop ? place : leaf);
         if (is_row_of_pos(leaf, t))
-            n->ref[k + 1].row_size = l->is_index[k] ? ir_type_size(leaf->type) : emit_unit(e, leaf);
+            ref->row_size = l->is_index[k] ? ir_type_size(leaf->type) : emit_unit(e, leaf);
     }
     if (t.live == LIVE_STEP || t.live == LIVE_ALWAYS) {
         int64_t tile = tile_of(e, n);

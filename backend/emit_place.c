@@ -185,6 +185,7 @@ Val emit_INVROWS(Emit *e, const IrNode *n) {
 Val emit_SEGLEN(Emit *e, const IrNode *n) { return emit_base(e, n); }
 Val emit_COLUMN(Emit *e, const IrNode *n) { return emit_base(e, n); }
 Val emit_ARG(Emit *e, const IrNode *n) { return emit_base(e, n); }
+Val emit_RESULT(Emit *e, const IrNode *n) { return emit_base(e, n); }
 
 void emit_seg_len_kernel(Emit *e, const IrNode *n) {
     int axis = (int)ir_attr_i(n, "axis");

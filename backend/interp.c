@@ -252,6 +252,19 @@ bool interp_FUSED(Interp *it, const IrNode *n) {
     return ok;
 }
 
+bool interp_OUT(Interp *it, const IrNode *n) {
+    (void)it, (void)n;
+    return true;
+}
+
+bool interp_RESULT(Interp *it, const IrNode *n) {
+    const IrNode *inside = ir_result(n->in[0], (int)ir_attr_i(n, "index"));
+    const InterpValue *x = inside ? interp_value(it, inside) : NULL;
+    if (!x) return interp_error(it, n, "no result %lld", (long long)ir_attr_i(n, "index"));
+    interp_alias(it, n, *x);
+    return true;
+}
+
 /* ---- roots ---- */
 
 bool interp_PREDICT(Interp *it, const IrNode *n) {

@@ -103,7 +103,11 @@ static IrCost ir_cost_gru(const IrProgram *p, const IrNode *n) {
 /* The body's operations, but only the region's own operands and result touch memory. */
 static IrCost ir_cost_fused(const IrProgram *p, const IrNode *n) {
     IrCost c = ir_cost_bytes(p, n);
-    for (int i = 0; n->body && i < n->body->n; i++) c.flops += ir_cost(p, n->body->nodes[i]).flops;
+    for (int i = 0; n->body && i < n->body->n; i++) {
+        const IrNode *b = n->body->nodes[i];
+        c.flops += ir_cost(p, b).flops;
+        if (b->op == OP_OUT) c.bytes += bytes_of(b->in[0]->type);
+    }
     return c;
 }
 
@@ -182,6 +186,8 @@ IrCost ir_step_cost(const IrProgram *p, const IrNode *n) {
         elements +=
             n->op == OP_CONCAT && ir_in_place(n, i) ? -part : part; /* neither read nor written by it */
     }
+    for (int i = 0; n->body && i < n->body->n; i++)
+        if (n->body->nodes[i]->op == OP_OUT) elements += ir_step_elements(p, n->body->nodes[i]->in[0]->type);
     return (IrCost){c.flops * often, ir_ops[n->op].cls == CLASS_TAB ? c.bytes * often : 4 * elements};
 }
 
@@ -189,6 +195,7 @@ IrCost ir_step_cost(const IrProgram *p, const IrNode *n) {
 
 bool ir_runs(const IrNode *n) {
     IrClass c = ir_ops[n->op].cls;
+    if (n->op == OP_RESULT) return false; /* its region's kernel makes it */
     if (n->plan.phase >= 0) return n->plan.domain != DOM_NONE && c != CLASS_ROOT && !ir_all_in_place(n);
     return c != CLASS_ROOT && c != CLASS_SRC && !ir_is_reader(n);
 }

@@ -20,6 +20,9 @@ bool ir_check_form(IrProgram *p, const IrNode *n, const char **why);
 /* verify_region.c: what a fused node must hold if, and only if, it is of kind update. */
 bool ir_check_update_region(IrProgram *p, const IrNode *n, const char **why);
 
+/* The results of a fused node beside its first. */
+bool ir_check_results(IrProgram *p, const IrNode *n, const char **why);
+
 /* ---- shape rules: one a name in the op table's shape column, in shape_*.c ---- */
 typedef bool IrShapeRule(IrProgram *p, const IrNode *n, IrType *out, const char **why);
 #define OP(id, text, min, max, attrs, shape, ...) IrShapeRule ir_shape_##shape;

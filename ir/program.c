@@ -156,6 +156,14 @@ const IrNode *ir_product_of(const IrNode *n) {
     return NULL;
 }
 
+const IrNode *ir_result(const IrNode *region, int index) {
+    for (int i = 0; region->body && i < region->body->n; i++) {
+        const IrNode *n = region->body->nodes[i];
+        if (n->op == OP_OUT && ir_attr_i(n, "index") == index) return n->in[0];
+    }
+    return NULL;
+}
+
 const IrNode *ir_writer(const IrNode *n) {
     if (n->op == OP_FUSED && n->body && n->body->n) n = n->body->nodes[n->body->n - 1];
     return n && (unsigned)n->op < OP_COUNT && ir_ops[n->op].effect == EFFECT_WRITES ? n : NULL;

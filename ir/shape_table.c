@@ -217,6 +217,21 @@ bool ir_shape_fused(IrProgram *p, const IrNode *n, IrType *out, const char **why
     return true;
 }
 
+bool ir_shape_out(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
+    if (!ir_want_f32(p, n, 0, why)) return false;
+    *out = none_type;
+    return true;
+}
+
+bool ir_shape_result(IrProgram *p, const IrNode *n, IrType *out, const char **why) {
+    const IrNode *x = n->in[0]->op == OP_FUSED ? ir_result(n->in[0], (int)ir_attr_i(n, "index")) : NULL;
+    if (!x)
+        return ir_wrong(p, why, "expected a region with a result %lld beside its first, found %s",
+                        (long long)ir_attr_i(n, "index"), ir_ops[n->in[0]->op].text);
+    *out = x->type;
+    return true;
+}
+
 /* An argument's type is its operand's, which only the enclosing region knows: whoever builds it sets the
  * type, and the verifier compares. */
 bool ir_shape_arg(IrProgram *p, const IrNode *n, IrType *out, const char **why) {

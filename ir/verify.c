@@ -139,8 +139,10 @@ static bool check_node(Verifier *v, const IrNode *n, const IrNode *region, int s
     const IrOpInfo *info = &ir_ops[n->op];
     bool of_rows = info->cls == CLASS_READ || n->op == OP_COLUMN;
     bool writes = n->op == OP_FUSED ? ir_writer(n) != NULL : info->cls == CLASS_UPD;
-    if (region && (info->cls == CLASS_ROOT || of_rows || (writes && ir_writer(region) != n)))
+    bool root = info->cls == CLASS_ROOT && n->op != OP_OUT;
+    if (region && (root || of_rows || (writes && ir_writer(region) != n)))
         return wrong_node(v, n, "doesn't stand in a region");
+    if (!region && n->op == OP_OUT) return wrong_node(v, n, "stands only in a region");
     if (region && (n->plan.phase != -1 || n->plan.domain != DOM_NONE || n->plan.region != REGION_NONE))
         return wrong_node(v, n, "expected no plan inside a region, which is run as one");
     for (int i = 0; i < n->n_in; i++)
@@ -157,7 +159,8 @@ static bool check_node(Verifier *v, const IrNode *n, const IrNode *region, int s
     if (!ir_type_eq(inferred, n->type))
         return wrong_node(v, n, "expected type %s, found %s", ir_type_text(v->p, inferred),
                           ir_type_text(v->p, n->type));
-    if (n->op == OP_FUSED && !ir_check_update_region(v->p, n, &why)) return wrong_node(v, n, "%s", why);
+    if (n->op == OP_FUSED && (!ir_check_update_region(v->p, n, &why) || !ir_check_results(v->p, n, &why)))
+        return wrong_node(v, n, "%s", why);
     return sound_record_use(v, n) && sound_pack_use(v, n) && (n->op != OP_ARG || sound_arg(v, n, region));
 }
 

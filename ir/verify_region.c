@@ -74,3 +74,24 @@ bool ir_check_update_region(IrProgram *p, const IrNode *n, const char **why) {
                         ir_type_text(p, sum->type), ir_type_text(p, last->in[0]->type));
     return own_weight(p, n, sum, ir_attr_i(last, "w"), why);
 }
+
+/* Results beside the first: numbered from 1 on, made by the one loop that makes the first. */
+bool ir_check_results(IrProgram *p, const IrNode *n, const char **why) {
+    int count = 0;
+    for (int i = 0; i < n->body->n; i++) {
+        const IrNode *x = n->body->nodes[i];
+        if (x->op != OP_OUT) continue;
+        if (strcmp(ir_attr_s(n, "kind"), "chain") != 0)
+            return ir_wrong(p, why, "expected one result, as it is of kind %s", ir_attr_s(n, "kind"));
+        if (ir_attr_i(x, "index") != ++count)
+            return ir_wrong(p, why, "expected out number %d, found %lld", count,
+                            (long long)ir_attr_i(x, "index"));
+        if (ir_ops[x->in[0]->op].cls != CLASS_EW || !ir_type_eq(x->in[0]->type, n->type))
+            return ir_wrong(p, why, "out %d: expected an elementwise op of %s, found %s of %s", count,
+                            ir_type_text(p, n->type), ir_ops[x->in[0]->op].text,
+                            ir_type_text(p, x->in[0]->type));
+    }
+    if (count && n->body->nodes[n->body->n - 1]->op == OP_OUT)
+        return ir_wrong(p, why, "expected its first result as last op, found out");
+    return true;
+}

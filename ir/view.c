@@ -76,6 +76,7 @@ static bool region_reads(const IrNode *fused, int k) {
 bool ir_reads_strided(const IrNode *n, int k) {
     switch (n->op) {
     case OP_FUSED: return region_reads(n, k);
+    case OP_RESULT: return true; /* it doesn't look at the region's first */
     case OP_MATMUL:
     case OP_MATMULGRADW: return product_reads(n, k);
     case OP_SLICE:
@@ -122,6 +123,7 @@ bool ir_writes_strided(const IrNode *n) {
     case OP_FUSED: return !ir_ends_in_reduction(n) && (!ir_product_of(n) || product_writes(ir_product_of(n)));
     case OP_MATMUL: return product_writes(n);
     case OP_EMBED:
+    case OP_RESULT:
     case OP_EMBEDPOOL: return true;
     case OP_SUMROWS:
     case OP_MEANROWS:

@@ -61,10 +61,12 @@
  *   }
  * (tests/golden/passes/fuse/attention.*)
  *
+ * In func train, chains that read the same become one region with several results (fuse_siblings.c).
+ *
  * Regions of another kind come first: a weight's gradient with the update by it (fuse_update.c), but not a
  * sum over rows that takes in what it adds up, which saves more. Arguments: fuse(updates=auto|all|none), auto
  * being those that gain by it. */
-#include "passes/fuse_update.h"
+#include "passes/fuse_parts.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -328,6 +330,10 @@ static void report(IrProgram *p, const IrFunc *f, Work before) {
         int n = regions(f, kinds[i]);
         if (n) text = arena_printf(p->arena, "%s%s%s %d", text, *text ? ", " : "", kinds[i], n);
     }
+    int several = 0;
+    for (int i = 0; i < f->body.n; i++)
+        several += f->body.nodes[i]->op == OP_FUSED && ir_result(f->body.nodes[i], 1) != NULL;
+    if (several) text = arena_printf(p->arena, "%s; %d with several results", text, several);
     pass_effect(p, "fuse", "%s: %d to %d ops, %.1f to %.1f MB a step of %lld rows (%s)", f->name, before.ops,
                 after.ops, before.bytes / 1e6, after.bytes / 1e6, (long long)p->batch, text);
 }
@@ -346,6 +352,7 @@ bool pass_fuse(IrProgram *p, const PassOptions *o, const char *args) {
         const bool *taking = wish == AUTO ? taking_sums(p, &f->body) : NULL;
         if (wish != NONE && !pass_fuse_updates(p, f, taking)) return false;
         if (!fuse_func(p, f)) return false;
+        if (strcmp(f->name, "train") == 0 && pass_fuse_siblings(p, f) < 0) return false;
         report(p, f, before);
     }
     return true;

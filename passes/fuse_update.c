@@ -8,7 +8,7 @@
  * gradient isn't such a sum. Nor, unless asked for, where a sum over rows takes in what it adds up (fuse.c),
  * which saves a value a row. When the region runs is for schedule to say, which puts it, as all updates,
  * behind the loss and behind all that reads the weight. */
-#include "passes/fuse_update.h"
+#include "passes/fuse_parts.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -79,6 +79,7 @@ static Uses *find_uses(IrProgram *p, const IrBody *b) {
     for (int i = 0; i < b->n; i++) {
         b->nodes[i]->id = i;
         uses[i].first = uses[i].last = i;
+        if (b->nodes[i]->op == OP_RESULT) uses[i].first = b->nodes[i]->in[0]->id;
     }
     for (int i = 0; i < b->n; i++)
         for (int k = 0; k < b->nodes[i]->n_in; k++) {

@@ -277,7 +277,8 @@ bool pass_schedule(IrProgram *p, const PassOptions *o, const char *args) {
             plan->block = plan->domain == DOM_ROWS   ? rows_a_block(p, p->funcs[f], rows)
                           : plan->domain == DOM_UNIQ ? UNIQ_BLOCK
                                                      : 1;
-            plan->kernel = pass_choose_kernel(body->nodes[i], &o->target, &kernels);
+            if (body->nodes[i]->op != OP_RESULT)
+                plan->kernel = pass_choose_kernel(body->nodes[i], &o->target, &kernels);
         }
     }
     return true;

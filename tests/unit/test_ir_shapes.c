@@ -71,7 +71,13 @@ static const char values[] = "  %0 = column {col=s} : str\n"
                              "  %37 = gru %36, %34, %35 : f32[~h,8]\n"
                              "  %38 = slice %15 {axis=0, begin=0, end=2} : f32[~h,2]\n"
                              "  %39 = block_sums %14 {rows=64} : step f32[1,4]\n"
-                             "  %40 = bn_block_stats %14 {rows=64} : step f32[1,2,4]\n";
+                             "  %40 = bn_block_stats %14 {rows=64} : step f32[1,2,4]\n"
+                             "  %41 = fused %14 {kind=\"chain\"} : f32[4] {\n"
+                             "    %42 = arg {index=0} : f32[4]\n"
+                             "    %43 = relu %42 : f32[4]\n"
+                             "    %44 = out %43 {index=1} : none\n"
+                             "    %45 = neg %43 : f32[4]\n"
+                             "  }\n";
 
 typedef struct {
     const char *line;  /* without "%99 = " */
@@ -503,6 +509,32 @@ static const Case cases[] = {
      "f32[~h,1]\n    %102 = mul %101, %101 : f32[~h,1]\n    %103 = seg_sum %102 : f32[1]\n  }",
      "fused: kind attention: expected seg_sum of a product with seg_softmax of a number a position, an "
      "operand"},
+    {"fused %14 {kind=\"chain\"} : f32[4] {\n    %100 = arg {index=0} : f32[4]\n    %101 = relu %100 : f32[4]\n"
+     "    %102 = out %101 {index=1} : none\n    %103 = neg %101 : f32[4]\n    %104 = out %101 {index=2} : none\n"
+     "    %105 = exp %103 : f32[4]\n  }",
+     NULL},
+    {"fused %14 {kind=\"chain\"} : f32[4] {\n    %100 = arg {index=0} : f32[4]\n    %101 = relu %100 : f32[4]\n"
+     "    %102 = out %101 {index=2} : none\n    %103 = neg %101 : f32[4]\n  }",
+     "%99 fused in func 'train': expected out number 1, found 2"},
+    {"fused %14 {kind=\"chain\"} : f32[4] {\n    %100 = arg {index=0} : f32[4]\n    %101 = out %100 {index=1} : "
+     "none\n    %102 = relu %100 : f32[4]\n  }",
+     "%99 fused in func 'train': out 1: expected an elementwise op of f32[4], found arg of f32[4]"},
+    {"fused %14 {kind=\"chain\"} : none {\n    %100 = arg {index=0} : f32[4]\n    %101 = relu %100 : f32[4]\n"
+     "    %102 = out %101 {index=1} : none\n  }",
+     "%99 fused in func 'train': out 1: expected an elementwise op of none, found relu of f32[4]"},
+    {"fused %14 {kind=\"reduce\"} : f32[1] {\n    %100 = arg {index=0} : f32[4]\n    %101 = sum %100 {axis=0, "
+     "keep=0} : f32[1]\n    %102 = out %101 {index=1} : none\n    %103 = sum %100 {axis=0, keep=0} : f32[1]\n  }",
+     "fused: kind reduce: expected elementwise ops of f32[4], dropout not among them, found 'sum' of f32[1]"},
+    {"fused %14, %12 {kind=\"product\"} : f32[5] {\n    %100 = arg {index=0} : f32[4]\n    %101 = arg {index=1} : "
+     "always f32[4,5]\n    %102 = matmul %100, %101 {ta=0, tb=0} : f32[5]\n    %103 = relu %102 : f32[5]\n    %104 "
+     "= out %103 {index=1} : none\n    %105 = neg %103 : f32[5]\n  }",
+     "%99 fused in func 'train': expected one result, as it is of kind product"},
+    {"out %14 {index=1} : none", "%99 out in func 'train': stands only in a region"},
+    {"result %41 {index=1} : f32[4]", NULL},
+    {"result %41 {index=2} : f32[4]",
+     "result: expected a region with a result 2 beside its first, found fused"},
+    {"result %14 {index=1} : f32[4]",
+     "result: expected a region with a result 1 beside its first, found embed"},
     {"arg {index=0} : f32[4]", "%99 arg in func 'train': an argument outside a region"},
     {"arg {index=-1} : f32[4]", "arg: expected an operand number, found -1"},
 };
@@ -578,7 +610,8 @@ static void test_every_op_is_covered(void **state) {
         size_t n = strlen(ir_ops[op].text);
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             const char *line = cases[i].line;
-            bool inside = op == OP_ARG && strstr(line, "= arg ");
+            bool inside =
+                (op == OP_ARG && strstr(line, "= arg ")) || (op == OP_OUT && strstr(line, "= out "));
             if (!inside && (strncmp(line, ir_ops[op].text, n) != 0 || line[n] != ' ')) continue;
             if (cases[i].error)
                 wrong++;

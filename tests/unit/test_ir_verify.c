@@ -306,6 +306,46 @@ static void test_block_of_sums(void **state) {
     fx_free(&fx);
 }
 
+/* What a region's kernel makes is there when it has run, and not later. */
+static void test_results(void **state) {
+    static const char text[] =
+        "ctrc-ir 1\n"
+        "input csv separator=\",\"\n"
+        "column x float\n"
+        "train batch=64\n"
+        "func eval fixed=768 local=%d {\n"
+        "  %%0 = column {col=x} : f32[1] #phase=0 at=input+0\n"
+        "  %%1 = fused %%0 {kind=\"chain\"} : f32[1] #phase=0 domain=rows block=64 kernel=loop at=%s+0 {\n"
+        "    %%2 = arg {index=0} : f32[1]\n"
+        "    %%3 = relu %%2 : f32[1]\n"
+        "    %%4 = out %%3 {index=1} : none\n"
+        "    %%5 = neg %%3 : f32[1]\n"
+        "  }\n"
+        "  %%6 = neg %%1 : f32[1] #phase=0 domain=rows block=64 kernel=loop at=fixed+256\n"
+        "  %%7 = result %%1 {index=1} : f32[1] #phase=%d domain=rows block=64 at=%s+0\n"
+        "  %%8 = neg %%7 : f32[1] #phase=%d domain=rows block=64 kernel=loop at=fixed+512\n"
+        "}\n";
+    static const struct {
+        int local;
+        const char *first, *second;
+        int phase;
+        const char *error;
+    } plans[] = {
+        {256, "fixed", "local", 0, ""},
+        {256, "local", "local", 0, "%7 result in func 'eval': expected a place of its own, found it within that of %1"},
+        {256, "local", "fixed", 1, "%7 result in func 'eval': expected the phase and domain of its region %1"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
+        Fx fx = fx_new();
+        IrProgram *p = fx_read(&fx, arena_printf(fx.arena, text, plans[i].local, plans[i].first, plans[i].phase,
+                                                 plans[i].second, plans[i].phase));
+        if ((p != NULL) != !*plans[i].error || !strstr(fx_messages(&fx), plans[i].error))
+            fail_msg("plan %zu: expected: %s\n   found: %s", i, plans[i].error, fx_messages(&fx));
+        fx_free(&fx);
+    }
+}
+
 /* Panels are read by products that want them as they stand, and by nothing else. */
 static void test_packs(void **state) {
     static const char text[] = "ctrc-ir 1\n"
@@ -505,6 +545,7 @@ int main(void) {
         cmocka_unit_test(test_place),    cmocka_unit_test(test_record),
         cmocka_unit_test(test_packs),    cmocka_unit_test(test_parts_of_places),
         cmocka_unit_test(test_shuffled), cmocka_unit_test(test_block_of_sums),
+        cmocka_unit_test(test_results),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
