@@ -9,7 +9,7 @@ static void block_lifetime(const IrBody *b, const IrNode *n, int *first, int *la
     for (int i = 0; i < b->n; i++) {
         const IrNode *x = b->nodes[i];
         if (!ir_runs(x)) continue;
-        bool touches = ir_stands_in(x, n);
+        bool touches = ir_writes_within(b, x, n);
         for (int k = 0; k < x->n_in; k++) touches |= ir_stands_in(x->in[k], n);
         if (touches) *last = kernel;
         if (touches && *first < 0) *first = kernel;

@@ -298,6 +298,8 @@ IrPlan ir_part_place(const IrNode *concat, int k);
 bool ir_in_place(const IrNode *concat, int k); /* whether the plans say so */
 bool ir_all_in_place(const IrNode *n);         /* of a concat's parts all are: it has no kernel */
 bool ir_stands_in(const IrNode *x, const IrNode *n); /* n itself, a view of it, or a part made within it */
+/* Whether x's kernel writes within n's place: x itself stands there, or another result of the region that x is. */
+bool ir_writes_within(const IrBody *b, const IrNode *x, const IrNode *n);
 int ir_first_write(const IrNode *n);           /* first phase that writes within n's place */
 
 /* ---- building ---- */

@@ -170,16 +170,6 @@ static void check_per_block(PlanCheck *c, const IrNode *n, const Lifetime *live)
         wrong_plan(c, n, "expected a place for the whole step, as it is read outside its block");
 }
 
-/* Whether x's kernel writes within the place of the value that stands at number `at`: x itself stands there, or
- * another result of the region that x is. */
-static bool writes_in(const IrBody *b, const IrNode *x, int at) {
-    if (ir_stands_in(x, b->nodes[at])) return true;
-    for (int i = 0; x->op == OP_FUSED && i <= at; i++)
-        if (b->nodes[i]->op == OP_RESULT && b->nodes[i]->in[0] == x && ir_stands_in(b->nodes[i], b->nodes[at]))
-            return true;
-    return false;
-}
-
 /* A thread's own arenas: a value there is seen only by what the same thread runs for the same block of rows.
  */
 static Lifetime local_life(PlanCheck *c, int at, int64_t begin, int64_t end) {
@@ -187,7 +177,7 @@ static Lifetime local_life(PlanCheck *c, int at, int64_t begin, int64_t end) {
     Lifetime live = {n, begin, end, at, at};
     for (int i = 0; i < c->f->body.n; i++) {
         const IrNode *user = c->f->body.nodes[i];
-        bool reads = false, writes = i < at && writes_in(&c->f->body, user, at);
+        bool reads = false, writes = i < at && ir_writes_within(&c->f->body, user, n);
         for (int k = 0; k < user->n_in; k++) reads |= ir_stands_in(user->in[k], n);
         if (writes && i < live.first) live.first = i;
         if (!reads && !writes) continue;

@@ -175,6 +175,15 @@ bool ir_stands_in(const IrNode *x, const IrNode *n) {
     return false;
 }
 
+bool ir_writes_within(const IrBody *b, const IrNode *x, const IrNode *n) {
+    if (ir_stands_in(x, n)) return true;
+    for (int i = 0; x->op == OP_FUSED && ir_result(x, 1) && i < b->n; i++) {
+        const IrNode *r = b->nodes[i];
+        if (r->op == OP_RESULT && r->in[0] == x && ir_stands_in(r, n)) return true;
+    }
+    return false;
+}
+
 int ir_first_write(const IrNode *n) {
     int first = n->plan.phase;
     for (int k = 0; n->op == OP_CONCAT && k < n->n_in; k++) {
