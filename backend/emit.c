@@ -305,7 +305,8 @@ static void check(Emit *e, const Driver *d, const IrNode *n, Val lo, Val hi) {
         return;
     }
     if (n->type.elem != TY_F32 || n->op == OP_PACK || /* holds what its operand holds */
-        ir_of_row_block(n) || (n->type.rank == 3 && ir_ops[n->op].cls == CLASS_NORM && n->type.live == LIVE_STEP))
+        ir_of_row_block(n) ||
+        (n->type.rank == 3 && ir_ops[n->op].cls == CLASS_NORM && n->type.live == LIVE_STEP))
         return; /* the latter grow by blocks, and what they hold goes into values that are looked at */
     Val f = check_function(e);
     bool whole = !n->plan.per_block && n->plan.region != REGION_LOCAL;

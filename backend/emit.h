@@ -368,7 +368,7 @@ const char *emit_gru_why(const PassTarget *t, const IrNode *n, Arena *a);
 /* ---- emit_reduce.c, emit_norm.c, emit_update.c, emit_table.c: tiles of step-wide results ---- */
 int64_t emit_update_tiles(int64_t elements);
 void emit_sum_tiles(Emit *e, const IrNode *n, Val out); /* of a sum_rows or sum_blocks, to out */
-Val emit_blocks(Emit *e, const IrNode *n); /* how many blocks of n's `rows` rows the step has */
+Val emit_blocks(Emit *e, const IrNode *n);              /* how many blocks of n's `rows` rows the step has */
 /* Where this block's part of n's value is, n being one of ir_of_row_block. */
 Val emit_block_part(Emit *e, const IrNode *n);
 int64_t emit_dense_grad_tiles(const IrWeight *w);

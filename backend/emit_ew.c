@@ -156,7 +156,6 @@ Val emit_body_value(Emit *e, const EmitBody *b, int w) {
     return value_of(e, b, &s, b->root);
 }
 
-
 /* ---- the loop ---- */
 
 enum { RESULTS = 16 };
@@ -225,8 +224,7 @@ static Val leaf_index(Emit *e, const IrNode *n, int w, void *user) {
 static void loop_body(Emit *e, EmitNest *nest, int w, void *user) {
     Loop *l = user;
     Seen s = {.w = w};
-    for (int i = 0; i < l->n_also; i++)
-        emit_ref_store(e, nest, i + 1, value_of(e, &l->body, &s, l->also[i]));
+    for (int i = 0; i < l->n_also; i++) emit_ref_store(e, nest, i + 1, value_of(e, &l->body, &s, l->also[i]));
     emit_ref_store(e, nest, 0, value_of(e, &l->body, &s, l->body.root));
 }
 
@@ -236,7 +234,8 @@ static void find_results(const Emit *e, Loop *l, const IrNode *region) {
         const IrNode *n = e->f->body.nodes[i];
         if (n->op != OP_RESULT || n->in[0] != region) continue;
         if (l->n_also == RESULTS) {
-            diag_error(e->p->diag, region->span, NULL, "internal: a region with more than %d results", RESULTS + 1);
+            diag_error(e->p->diag, region->span, NULL, "internal: a region with more than %d results",
+                       RESULTS + 1);
             return;
         }
         l->places[l->n_also] = n;

@@ -32,8 +32,8 @@ const char *plan_place(const IrProgram *p, const IrNode *n) {
     }
 }
 
-/* Operands and constants of a region are no ops of their own; the same op several times in a row is told
- * once, with a number: "add*15". */
+/* Operands, constants and names of results in a region are no ops of their own; the same op several times in
+ * a row is told once, with a number: "add*15". */
 const char *plan_op(const IrProgram *p, const IrNode *n) {
     if (n->op == OP_PACK && ir_takes_bf16(n)) return "pack bf16";
     if (n->op != OP_FUSED) return ir_ops[n->op].text;
@@ -41,7 +41,7 @@ const char *plan_op(const IrProgram *p, const IrNode *n) {
     for (int i = 0; i < n->body->n;) {
         IrOp op = n->body->nodes[i++]->op;
         int count = 1;
-        if (op == OP_ARG || op == OP_CONST) continue;
+        if (op == OP_ARG || op == OP_CONST || op == OP_OUT) continue;
         for (; i < n->body->n && n->body->nodes[i]->op == op; i++) count++;
         const char *times_ = count > 1 ? arena_printf(p->arena, "*%d", count) : "";
         text = arena_printf(p->arena, "%s%s%s%s", text, *text ? "+" : "", ir_ops[op].text, times_);

@@ -39,7 +39,8 @@ bool ir_check_dims(IrProgram *p, int rank, const int64_t *dim, const char **why)
 /* Operand i is f32 (of any liveness); …of exactly that size; …of elem e. */
 bool ir_want_f32(IrProgram *p, const IrNode *n, int i, const char **why);
 bool ir_want_dims(IrProgram *p, const IrNode *n, int i, int rank, const int64_t *dim, const char **why);
-const char *ir_operand(IrProgram *p, const IrNode *n, int i); /* "" for the only operand, else "operand 2: " */
+const char *ir_operand(IrProgram *p, const IrNode *n,
+                       int i); /* "" for the only operand, else "operand 2: " */
 bool ir_want_coarse(IrProgram *p, const IrNode *n, int i, const char **why); /* lives always or once a step */
 bool ir_want_rows(IrProgram *p, const IrNode *n, int i, const char **why);   /* lives a row or a position */
 /* A value of each of the blocks of n's `rows` rows that a batch has: f32[blocks,…] a step. */

@@ -109,11 +109,11 @@ bool ir_sound_reduction(IrProgram *p, const IrNode *n, const char **why) {
     const char *kind = ir_attr_s(n, "kind");
     const IrNode *last = n->body->nodes[n->body->n - 1];
     if (!ir_reducible(last->op))
-        return ir_wrong(
-            p, why,
-            "kind %s: expected sum, max, seg_sum, seg_mean, seg_max, sum_rows or block_sums as last op, found "
-            "'%s'",
-            kind, ir_ops[last->op].text);
+        return ir_wrong(p, why,
+                        "kind %s: expected sum, max, seg_sum, seg_mean, seg_max, sum_rows or block_sums as "
+                        "last op, found "
+                        "'%s'",
+                        kind, ir_ops[last->op].text);
     IrReduction r = ir_reduction(last);
     bool attention = strcmp(kind, "attention") == 0;
     if (attention &&

@@ -55,7 +55,8 @@ static void check_phases(PlanCheck *c) {
             before = plan->phase;
         if (plan->domain != DOM_NONE && plan->block < 1)
             wrong_plan(c, n, "expected a block of at least 1, found %d", plan->block);
-        if (n->op == OP_RESULT && (n->in[0]->plan.phase != plan->phase || n->in[0]->plan.domain != plan->domain))
+        if (n->op == OP_RESULT &&
+            (n->in[0]->plan.phase != plan->phase || n->in[0]->plan.domain != plan->domain))
             wrong_plan(c, n, "expected the phase and domain of its region %%%d", n->in[0]->id);
         int64_t rows = ir_of_row_block(n) && plan->domain == DOM_ROWS ? ir_block_rows(n) : plan->block;
         if (rows != plan->block)

@@ -65,7 +65,8 @@ bool ir_check_update_region(IrProgram *p, const IrNode *n, const char **why) {
             return ir_wrong(p, why, "expected elementwise ops around a sum over rows, found %s",
                             ir_ops[x->op].text);
     }
-    if (sums != 1) return ir_wrong(p, why, "expected one matmul_grad_w, sum_rows or sum_blocks, found %d", sums);
+    if (sums != 1)
+        return ir_wrong(p, why, "expected one matmul_grad_w, sum_rows or sum_blocks, found %d", sums);
     for (int i = 0; i + 1 < n->body->n; i++)
         if (ir_ops[n->body->nodes[i]->op].cls == CLASS_EW && !in_step(p, n->body->nodes[i], sum->type, why))
             return false;

@@ -10,10 +10,10 @@
  *   %6 = sum_blocks %5 {rows=64} : step f32[8]
  *
  * So are batch normalisation's statistics and the sums of its gradient, the sum over rows that a region ends
- * in (kind reduce), and that which a gradient with its update begins with (kind update). Summed as a whole, by
- * tiles of columns, each tile reads all rows again, of which those of a layer's output are no longer in cache;
- * and a bias has too few columns to be shared by all threads, where blocks of rows are taken by whoever is
- * free.
+ * in (kind reduce), and that which a gradient with its update begins with (kind update). Summed as a whole,
+ * by tiles of columns, each tile reads all rows again, of which those of a layer's output are no longer in
+ * cache; and a bias has too few columns to be shared by all threads, where blocks of rows are taken by
+ * whoever is free.
  *
  * A block's sum is that thread's who runs the block, into a part of its own; the parts are added up in their
  * order. So the order of a sum is given by the schedule's rows and doesn't depend on threads.

@@ -1,6 +1,6 @@
 /* Part of fuse: chains that read the same value, or of which one reads the other, become one region with
- * several results, so that what they share is read once, and is computed nowhere else if nothing else reads it.
- * So a loss and its gradient are one visit of the prediction:
+ * several results, so that what they share is read once, and is computed nowhere else if nothing else reads
+ * it. So a loss and its gradient are one visit of the prediction:
  *
  * before:
  *   %6 = sub %5, %1 : f32[1]
@@ -21,9 +21,9 @@
  *   %15 = result %6 {index=1} : f32[1]
  * (tests/golden/passes/fuse/siblings.*)
  *
- * Joined are chains of exactly one type, of which neither needs what something outside makes of the other, and
- * that stand between the same barriers: a chain that waited for the other's statistics would make the step
- * longer. In func train, where forward and backward work meet. */
+ * Joined are chains of exactly one type, of which neither needs what something outside makes of the other,
+ * and that stand between the same barriers: a chain that waited for the other's statistics would make the
+ * step longer. In func train, where forward and backward work meet. */
 #include "passes/fuse_parts.h"
 #include <string.h>
 
@@ -43,8 +43,7 @@ typedef struct {
 
 static bool chain(const IrNode *n) {
     if (n->type.live != LIVE_ROW && n->type.live != LIVE_POS) return false;
-    return ir_ops[n->op].cls == CLASS_EW ||
-           (n->op == OP_FUSED && strcmp(ir_attr_s(n, "kind"), "chain") == 0);
+    return ir_ops[n->op].cls == CLASS_EW || (n->op == OP_FUSED && strcmp(ir_attr_s(n, "kind"), "chain") == 0);
 }
 
 static bool once(IrType t) { return t.live == LIVE_ALWAYS || t.live == LIVE_STEP; }

@@ -402,7 +402,6 @@ static const Case cases[] = {
     {"bn_grad %14, %21, %14, %21, %14 {eps=0.001} : f32[4]",
      "bn_grad: operand 3: expected a value that lives always or a step, found f32[4]"},
 
-
     /* sums by blocks of rows: there is no batch here, so one block */
     {"block_sums %14 {rows=64} : step f32[1,4]", NULL},
     {"block_sums %30 {rows=1} : step f32[1,2,2]", NULL},
@@ -481,7 +480,8 @@ static const Case cases[] = {
      NULL},
     {"fused %14 {kind=\"reduce\"} : f32[4] {\n    %100 = arg {index=0} : f32[4]\n    %101 = relu %100 : "
      "f32[4]\n  }",
-     "fused: kind reduce: expected sum, max, seg_sum, seg_mean, seg_max, sum_rows or block_sums as last op, found "
+     "fused: kind reduce: expected sum, max, seg_sum, seg_mean, seg_max, sum_rows or block_sums as last op, "
+     "found "
      "'relu'"},
     {"fused %14 {kind=\"reduce\"} : f32[1] {\n    %100 = arg {index=0} : f32[4]\n    %101 = dropout %100 "
      "{rate=0.5, "
@@ -509,24 +509,32 @@ static const Case cases[] = {
      "f32[~h,1]\n    %102 = mul %101, %101 : f32[~h,1]\n    %103 = seg_sum %102 : f32[1]\n  }",
      "fused: kind attention: expected seg_sum of a product with seg_softmax of a number a position, an "
      "operand"},
-    {"fused %14 {kind=\"chain\"} : f32[4] {\n    %100 = arg {index=0} : f32[4]\n    %101 = relu %100 : f32[4]\n"
-     "    %102 = out %101 {index=1} : none\n    %103 = neg %101 : f32[4]\n    %104 = out %101 {index=2} : none\n"
+    {"fused %14 {kind=\"chain\"} : f32[4] {\n    %100 = arg {index=0} : f32[4]\n    %101 = relu %100 : "
+     "f32[4]\n"
+     "    %102 = out %101 {index=1} : none\n    %103 = neg %101 : f32[4]\n    %104 = out %101 {index=2} : "
+     "none\n"
      "    %105 = exp %103 : f32[4]\n  }",
      NULL},
-    {"fused %14 {kind=\"chain\"} : f32[4] {\n    %100 = arg {index=0} : f32[4]\n    %101 = relu %100 : f32[4]\n"
+    {"fused %14 {kind=\"chain\"} : f32[4] {\n    %100 = arg {index=0} : f32[4]\n    %101 = relu %100 : "
+     "f32[4]\n"
      "    %102 = out %101 {index=2} : none\n    %103 = neg %101 : f32[4]\n  }",
      "%99 fused in func 'train': expected out number 1, found 2"},
-    {"fused %14 {kind=\"chain\"} : f32[4] {\n    %100 = arg {index=0} : f32[4]\n    %101 = out %100 {index=1} : "
+    {"fused %14 {kind=\"chain\"} : f32[4] {\n    %100 = arg {index=0} : f32[4]\n    %101 = out %100 "
+     "{index=1} : "
      "none\n    %102 = relu %100 : f32[4]\n  }",
      "%99 fused in func 'train': out 1: expected an elementwise op of f32[4], found arg of f32[4]"},
     {"fused %14 {kind=\"chain\"} : none {\n    %100 = arg {index=0} : f32[4]\n    %101 = relu %100 : f32[4]\n"
      "    %102 = out %101 {index=1} : none\n  }",
      "%99 fused in func 'train': out 1: expected an elementwise op of none, found relu of f32[4]"},
-    {"fused %14 {kind=\"reduce\"} : f32[1] {\n    %100 = arg {index=0} : f32[4]\n    %101 = sum %100 {axis=0, "
-     "keep=0} : f32[1]\n    %102 = out %101 {index=1} : none\n    %103 = sum %100 {axis=0, keep=0} : f32[1]\n  }",
+    {"fused %14 {kind=\"reduce\"} : f32[1] {\n    %100 = arg {index=0} : f32[4]\n    %101 = sum %100 "
+     "{axis=0, "
+     "keep=0} : f32[1]\n    %102 = out %101 {index=1} : none\n    %103 = sum %100 {axis=0, keep=0} : "
+     "f32[1]\n  }",
      "fused: kind reduce: expected elementwise ops of f32[4], dropout not among them, found 'sum' of f32[1]"},
-    {"fused %14, %12 {kind=\"product\"} : f32[5] {\n    %100 = arg {index=0} : f32[4]\n    %101 = arg {index=1} : "
-     "always f32[4,5]\n    %102 = matmul %100, %101 {ta=0, tb=0} : f32[5]\n    %103 = relu %102 : f32[5]\n    %104 "
+    {"fused %14, %12 {kind=\"product\"} : f32[5] {\n    %100 = arg {index=0} : f32[4]\n    %101 = arg "
+     "{index=1} : "
+     "always f32[4,5]\n    %102 = matmul %100, %101 {ta=0, tb=0} : f32[5]\n    %103 = relu %102 : f32[5]\n   "
+     " %104 "
      "= out %103 {index=1} : none\n    %105 = neg %103 : f32[5]\n  }",
      "%99 fused in func 'train': expected one result, as it is of kind product"},
     {"out %14 {index=1} : none", "%99 out in func 'train': stands only in a region"},

@@ -332,14 +332,16 @@ static void test_results(void **state) {
         const char *error;
     } plans[] = {
         {256, "fixed", "local", 0, ""},
-        {256, "local", "local", 0, "%7 result in func 'eval': expected a place of its own, found it within that of %1"},
-        {256, "local", "fixed", 1, "%7 result in func 'eval': expected the phase and domain of its region %1"},
+        {256, "local", "local", 0,
+         "%7 result in func 'eval': expected a place of its own, found it within that of %1"},
+        {256, "local", "fixed", 1,
+         "%7 result in func 'eval': expected the phase and domain of its region %1"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
         Fx fx = fx_new();
-        IrProgram *p = fx_read(&fx, arena_printf(fx.arena, text, plans[i].local, plans[i].first, plans[i].phase,
-                                                 plans[i].second, plans[i].phase));
+        IrProgram *p = fx_read(&fx, arena_printf(fx.arena, text, plans[i].local, plans[i].first,
+                                                 plans[i].phase, plans[i].second, plans[i].phase));
         if ((p != NULL) != !*plans[i].error || !strstr(fx_messages(&fx), plans[i].error))
             fail_msg("plan %zu: expected: %s\n   found: %s", i, plans[i].error, fx_messages(&fx));
         fx_free(&fx);

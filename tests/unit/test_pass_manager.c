@@ -239,12 +239,16 @@ static void test_effects(void **state) {
         "lazy-update: 1 weight by rows; func train, 19 to 20 ops, 0.000344 MFLOP, 0.001304 to 0.001312 MB",
         "micro-batch: 4 blocks of up to 2 rows a step; func train, 20 ops, 0.000344 MFLOP, 0.001312 MB",
         "mixed-precision: func train, 20 ops, 0.000344 MFLOP, 0.001312 MB as before",
-        "fuse: 0 of 1 update of whole weights in one visit with the gradient; 1 not, as micro-batches add to the "
-        "gradient block by block; train: 18 to 7 ops, 0.0 to 0.0 MB a step of 8 rows (chain 2, reduce 1; 1 with several "
-        "results); eval: 9 to 5 ops, 0.0 to 0.0 MB a step of 8 rows (chain 2); predict: 6 to 3 ops, 0.0 to 0.0 MB a "
+        "fuse: 0 of 1 update of whole weights in one visit with the gradient; 1 not, as micro-batches add to "
+        "the "
+        "gradient block by block; train: 18 to 7 ops, 0.0 to 0.0 MB a step of 8 rows (chain 2, reduce 1; 1 "
+        "with several "
+        "results); eval: 9 to 5 ops, 0.0 to 0.0 MB a step of 8 rows (chain 2); predict: 6 to 3 ops, 0.0 to "
+        "0.0 MB a "
         "step of 8 rows (chain 1); func train, 20 to 9 ops, 0.000344 MFLOP, 0.001312 to 0.000608 MB",
         "schedule: func train, 9 ops, 0.000344 MFLOP, 0.000608 MB, 5 phases, 10 barriers",
-        "plan-memory: func train, 9 ops, 0.000344 MFLOP, 0.000608 MB, fixed 0.375 KiB (at least 0.375 live at "
+        "plan-memory: func train, 9 ops, 0.000344 MFLOP, 0.000608 MB, fixed 0.375 KiB (at least 0.375 live "
+        "at "
         "once), 0.0625 KiB a thread for a block of rows",
     };
     World w;
@@ -395,12 +399,13 @@ static void test_list(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_levels),          cmocka_unit_test(test_enable_and_disable),
-        cmocka_unit_test(test_no_batch),        cmocka_unit_test(test_required),        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_argument_values), cmocka_unit_test(test_does_not_apply),
-        cmocka_unit_test(test_effects),         cmocka_unit_test(test_past),
-        cmocka_unit_test(test_resume),          cmocka_unit_test(test_dumps),
-        cmocka_unit_test(test_parse_args),      cmocka_unit_test(test_list),
+        cmocka_unit_test(test_levels),         cmocka_unit_test(test_enable_and_disable),
+        cmocka_unit_test(test_no_batch),       cmocka_unit_test(test_required),
+        cmocka_unit_test(test_names),          cmocka_unit_test(test_argument_values),
+        cmocka_unit_test(test_does_not_apply), cmocka_unit_test(test_effects),
+        cmocka_unit_test(test_past),           cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_dumps),          cmocka_unit_test(test_parse_args),
+        cmocka_unit_test(test_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
