@@ -1,16 +1,26 @@
 #include "runtime/program.h"
+#include <cpuid.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include "runtime/message.h"
 
 /* ---- is this the right machine, the right runtime? ---- */
 
 #define NEED(feature)                                                                                        \
     if (!__builtin_cpu_supports(feature)) return feature;
+
+/* By CPUID itself: not every compiler's __builtin_cpu_supports knows the names. */
+static const char *missing_amx(void) {
+    unsigned a, b, c, d = 0;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & 1 << 24)) return "amx-tile";
+    return d & 1 << 22 ? NULL : "amx-bf16";
+}
 
 /* The first feature that the program's code needs and this CPU hasn't; NULL if all are there. */
 static const char *missing_feature(uint32_t level) {
@@ -22,7 +32,23 @@ static const char *missing_feature(uint32_t level) {
         NEED("avx512f") NEED("avx512bw") NEED("avx512cd") NEED("avx512dq") NEED("avx512vl")
     }
     if (level >= 5) NEED("avx512bf16")
-    return NULL;
+    return level >= 6 ? missing_amx() : NULL;
+}
+
+/* Linux keeps the state of AMX's tiles, 8 KB a thread, for those processes that asked for it
+ * before they use them. */
+static bool may_use_tiles(void) {
+    enum { REQUEST = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA */
+    return syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+}
+
+bool rt_request_tiles(char *err, size_t err_bytes) {
+    if (may_use_tiles()) return true;
+    snprintf(
+        err, err_bytes,
+        "the system lets no program use AMX's tiles, the model's code needs them\nhint: "
+        "compile it with --enable='schedule(amx=off)' or --march=cooperlake; Linux has them from 5.16 on");
+    return false;
 }
 
 bool rt_machine_fits(const RtProgram *p, char *err, size_t err_bytes) {
@@ -33,12 +59,14 @@ bool rt_machine_fits(const RtProgram *p, char *err, size_t err_bytes) {
         return false;
     }
     const char *feature = missing_feature(p->cpu_level);
+    static const char *const more[] = {"", " and avx512bf16", ", avx512bf16 and AMX"};
+    int above = p->cpu_level > 5 ? 2 : p->cpu_level > 4;
     if (feature)
         snprintf(err, err_bytes,
                  "this CPU has no %s, the model's code needs it (x86-64-v%u%s)\nhint: compile it with a "
                  "lower --march",
-                 feature, p->cpu_level > 4 ? 4 : p->cpu_level, p->cpu_level > 4 ? " and avx512bf16" : "");
-    return !feature;
+                 feature, above ? 4 : p->cpu_level, more[above]);
+    return !feature && (above < 2 || rt_request_tiles(err, err_bytes));
 }
 
 /* ---- shared by the commands ---- */

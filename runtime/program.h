@@ -11,8 +11,11 @@ enum { RT_EXIT_OK = 0, RT_EXIT_FAILED = 1, RT_EXIT_USAGE = 2, RT_EXIT_AGAIN = 75
 /* main() of a generated program, but for the constant it takes. Returns the exit code. */
 int rt_main(const RtProgram *program, int argc, char **argv);
 
-/* Whether the program's code can run here: the runtime's interface, the CPU. False and a message in err. */
+/* Whether the program's code can run here: the runtime's interface, the CPU, the system. False and a message
+ * in err. */
 bool rt_machine_fits(const RtProgram *p, char *err, size_t err_bytes);
+/* Asks the system for AMX's tiles, before threads are started. False and a message in err. */
+bool rt_request_tiles(char *err, size_t err_bytes);
 
 /* One command, after parsing. */
 int rt_train(const RtModel *m, const RtArgs *a);

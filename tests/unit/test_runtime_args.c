@@ -249,6 +249,24 @@ static void test_machine(void **state) {
     assert_string_equal(
         r.err, "error: this CPU has no avx512f, the model's code needs it (x86-64-v4 and avx512bf16)\nhint: "
                "compile it with a lower --march\n");
+    r = run_how((RunHow){.cpu_level = 6}, "info");
+    assert_int_equal(r.code, 1);
+    assert_string_equal(r.err, "error: this CPU has no avx512f, the model's code needs it (x86-64-v4, "
+                               "avx512bf16 and AMX)\nhint: compile it with a lower --march\n");
+}
+
+/* What this system says where it has no tiles to give. */
+static void test_no_tiles(void **state) {
+    (void)state;
+    char err[300] = "";
+    if (rt_request_tiles(err, sizeof err)) {
+        print_message("skipped: this system lets programs use AMX's tiles\n");
+        skip();
+    }
+    assert_string_equal(err,
+                        "the system lets no program use AMX's tiles, the model's code needs them\nhint: "
+                        "compile it with --enable='schedule(amx=off)' or --march=cooperlake; Linux has them "
+                        "from 5.16 on");
 }
 
 static void test_other_abi(void **state) {
@@ -277,6 +295,6 @@ int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, run_setup, run_teardown)
     const struct CMUnitTest tests[] = {
         T(test_wrong_usage), T(test_beside_and_stdin), T(test_stdin_works), T(test_help),
-        T(test_forms),       T(test_machine),          T(test_other_abi)};
+        T(test_forms),       T(test_machine),          T(test_no_tiles),    T(test_other_abi)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
