@@ -62,8 +62,9 @@ Val emit_fadd(Emit *e, Val a, Val b);
 Val emit_fsub(Emit *e, Val a, Val b);
 Val emit_fmul(Emit *e, Val a, Val b);
 Val emit_fdiv(Emit *e, Val a, Val b);
-Val emit_fma(Emit *e, Val a, Val b, Val c);                   /* a * b + c, one rounding */
-Val emit_intrinsic(Emit *e, const char *name, Val *x, int n); /* overloaded on the type of x[0] */
+Val emit_fma(Emit *e, Val a, Val b, Val c);                     /* a * b + c, one rounding */
+Val emit_intrinsic(Emit *e, const char *name, Val *x, int n);   /* overloaded on the type of x[0] */
+Val emit_instruction(Emit *e, const char *name, Val *x, int n); /* an intrinsic of one type */
 Val emit_select(Emit *e, Val c, Val a, Val b);
 Val emit_fcmp(Emit *e, LLVMRealPredicate p, Val a, Val b);
 Val emit_icmp(Emit *e, LLVMIntPredicate p, Val a, Val b);
@@ -263,6 +264,7 @@ typedef struct {
     bool bf16; /* pairs of terms, each in the place of one */
 } EmitPack;
 void emit_pack(Emit *e, const EmitPack *p);
+void emit_transpose(Emit *e, Val *v, int n); /* n vectors of n lanes; 8 or 16 */
 int64_t emit_pack_tiles(const PassTarget *t, const IrNode *n);
 
 /* ---- emit_tile.c: products ---- */
@@ -283,6 +285,7 @@ typedef struct {
     int64_t b_row, b_col;
     bool packed; /* b is in panels already */
     bool bf16;   /* a and b are rounded to bfloat16; the panels hold pairs */
+    bool amx;    /* with bf16: by AMX, between emit_amx_open and emit_amx_close */
     Val c;       /* element (i, j) at c[i * c_row + j] */
     int64_t c_row;
     int packs_a; /* 0; else A comes in packed strips of that many rows, as tiles use them */
@@ -293,12 +296,13 @@ typedef struct {
 /* Rows lo..hi-1 of C = A B, by register tiles on packed panels. */
 void emit_gemm(Emit *e, const EmitGemm *g, Val lo, Val hi);
 int64_t emit_gemm_scratch(const PassTarget *t, int64_t n, int64_t k);
-int64_t emit_gemm_bf16_scratch(const PassTarget *t, int64_t n, int64_t k, bool packed);
+int64_t emit_gemm_bf16_scratch(const PassTarget *t, int64_t n, int64_t k, bool packed, bool amx);
 /* C[k,n] = sum over rows m of x[m,k] g[m,n], tiles of C lo..hi-1 */
 typedef struct {
     int64_t k, n, x_row, g_row; /* x_row, g_row: floats from row to row of x and g */
     Val x, g, c, rows;
     bool bf16; /* x and g are rounded to bfloat16 */
+    bool amx;  /* as in EmitGemm */
     Val more;  /* i1: the sum is added to what C holds; NULL: never */
     const EmitEpilogue *epilogue;
     /* Where there is no c: sums stand in scratch, in a matrix of the thread's own, and finish gets elements
@@ -306,10 +310,11 @@ typedef struct {
     void (*finish)(Emit *e, Val sums, Val lo, Val hi, void *user);
     void *user;
 } EmitGradW;
-int64_t emit_grad_w_tiles(const PassTarget *t, int64_t k, int64_t n);
-int64_t emit_grad_w_scratch(const PassTarget *t, int64_t k, int64_t n);
+int64_t emit_grad_w_tiles(const PassTarget *t, int64_t k, int64_t n, bool amx);
+int64_t emit_grad_w_scratch(const PassTarget *t, int64_t k, int64_t n, bool amx);
 int64_t emit_grad_sums_scratch(int64_t k, int64_t n); /* as well, if there is no c */
 void emit_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi);
+enum { EMIT_FIRST = 1, EMIT_LAST = 2 }; /* flags of a block of terms: sums begin with it, and are finished */
 
 /* ---- emit_bf16.c: pairs of bfloat16 in the place of one float ---- */
 int64_t emit_terms(int64_t terms, bool bf16); /* slots that hold so many terms */
@@ -323,6 +328,31 @@ Val emit_bf16_zero_unless(Emit *e, Val exists, Val v);
 /* So many rows of A, from `a` on, as pairs: row by row, or side by side if that is how A stands. */
 enum { EMIT_BF16_ROWS = 192 }; /* at most */
 void emit_bf16_left(Emit *e, const EmitGemm *g, Val a, Val rows, Val to);
+void emit_bf16_row(Emit *e, Val from, Val to, int64_t k); /* k terms that stand one after another */
+
+/* ---- emit_amx.c: the same by tiles of 16 rows and 16 slots ---- */
+enum { EMIT_AMX_ROWS = 16 };
+int64_t emit_amx_row(int64_t slots); /* floats of a row of A: whole tiles */
+void emit_amx_open(Emit *e);         /* a kernel's first word, and its last */
+void emit_amx_close(Emit *e);
+/* Rows of A, g->a_row apart, by a panel of B, to c (g->c_row) and g's epilogue. A ends in zeros
+ * (emit_amx_row).
+ */
+typedef struct {
+    int vectors, cols; /* of the panel; columns that exist */
+    Val a, b, c, slots, rows, row0, col0, flags;
+} EmitAmxPanel;
+void emit_amx_panel(Emit *e, const EmitGemm *g, const EmitAmxPanel *p);
+/* A in slots, rows emit_amx_row apart: from a matrix by rows or, by the second, from one whose columns are
+ * A's rows: term l of row i at from[l * term + i]. Rows are filled up to a multiple of 16. */
+void emit_amx_left(Emit *e, const EmitGemm *g, Val a, Val rows, Val to);
+typedef struct {
+    Val from;
+    int64_t term;
+    Val terms, rows, to;
+    int64_t to_row;
+} EmitAmxLeft;
+void emit_amx_rows(Emit *e, const EmitAmxLeft *x);
 
 /* ---- emit_library.c: products by calls of rt_gemm ---- */
 /* Rows lo..hi-1 of C = A B in one call; tb: B is stored [n,k]. */
@@ -346,6 +376,7 @@ typedef struct {
 EmitProduct emit_product(const IrNode *fused, const IrNode *product);
 typedef enum { PRODUCT_TILE, PRODUCT_LIBRARY, PRODUCT_NARROW, PRODUCT_PLAIN } EmitChoice;
 EmitChoice emit_choice(const PassTarget *t, const IrNode *n); /* how the product in n is made in the end */
+bool emit_by_amx(const PassTarget *t, const IrNode *n);       /* a tile by AMX */
 const char *emit_choice_why(const PassTarget *t, const IrNode *n);
 int64_t emit_product_tiles(const PassTarget *t, const IrNode *n);
 int64_t emit_product_scratch(const PassTarget *t, const IrNode *n);
@@ -404,10 +435,10 @@ int64_t emit_attend_scratch(const IrNode *n);
 void emit_seg_len_kernel(Emit *e, const IrNode *n);
 
 /* ---- emit.c, target.c ---- */
-enum { LEVEL_BF16 = 5 };
+enum { LEVEL_BF16 = 5, LEVEL_AMX };
 typedef struct {
     char *triple, *cpu, *features;
-    int level; /* 3 or 4: x86-64-v3, -v4; LEVEL_BF16: -v4 and avx512_bf16 */
+    int level; /* 3 or 4: x86-64-v3, -v4; LEVEL_BF16: -v4 and avx512_bf16; LEVEL_AMX: that and AMX */
     PassTarget pass;
 } EmitTarget;
 bool emit_target(Diag *d, Arena *a, const char *march, EmitTarget *out);

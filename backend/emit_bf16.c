@@ -20,7 +20,6 @@
  *
  * Where the target has no such instructions, the same is done in fp32 and integers, slowly: for IR that was
  * made for another CPU, and so that tests can run tiles and packing anywhere. */
-#include <string.h>
 #include "backend/emit.h"
 
 int64_t emit_terms(int64_t terms, bool bf16) { return bf16 ? (terms + 1) / 2 : terms; }
@@ -60,15 +59,9 @@ static Val lanes(Emit *e, Val a, Val b, int w, int first, int step) {
 
 enum { NATIVE = 16 }; /* floats in a vector of the instructions */
 
-static Val call(Emit *e, const char *name, Val *x, int n) {
-    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
-    Val f = LLVMGetIntrinsicDeclaration(e->mod, id, NULL, 0);
-    return LLVMBuildCall2(e->b, LLVMIntrinsicGetType(e->cx, id, NULL, 0), f, x, (unsigned)n, "");
-}
-
 /* The bfloat16 of both, b's in the lower half, as 32 i16. */
 static Val converted(Emit *e, Val a, Val b) {
-    Val v = call(e, "llvm.x86.avx512bf16.cvtne2ps2bf16.512", (Val[]){a, b}, 2);
+    Val v = emit_instruction(e, "llvm.x86.avx512bf16.cvtne2ps2bf16.512", (Val[]){a, b}, 2);
     return LLVMBuildBitCast(e->b, v, LLVMVectorType(LLVMInt16TypeInContext(e->cx), 2 * NATIVE), "");
 }
 
@@ -140,7 +133,7 @@ Val emit_bf16_dot(Emit *e, Val a, Val b, Val sum) {
     if (!e->target.bf16) return add_half(e, a, b, add_half(e, a, b, sum, true), false);
     LLVMTypeRef pairs = LLVMVectorType(LLVMBFloatTypeInContext(e->cx), 2 * NATIVE);
     Val x[] = {sum, LLVMBuildBitCast(e->b, b, pairs, ""), LLVMBuildBitCast(e->b, a, pairs, "")};
-    return call(e, "llvm.x86.avx512bf16.dpbf16ps.512", x, 3);
+    return emit_instruction(e, "llvm.x86.avx512bf16.dpbf16ps.512", x, 3);
 }
 
 /* ---- the left side: a block of rows in scratch ---- */
@@ -158,8 +151,7 @@ static void run_piece(Emit *e, int first, int w, void *user) {
     emit_store(e, v, to);
 }
 
-/* k contiguous terms */
-static void run_of_terms(Emit *e, Val from, Val to, int64_t k) {
+void emit_bf16_row(Emit *e, Val from, Val to, int64_t k) {
     enum { AT_ONCE = 2 * NATIVE };
     int64_t whole = k / AT_ONCE * AT_ONCE;
     EmitLoop l = emit_for(e, emit_i64(e, 0), emit_i64(e, whole), AT_ONCE);
@@ -206,7 +198,7 @@ void emit_bf16_left(Emit *e, const EmitGemm *g, Val a, Val rows, Val to) {
         return;
     }
     EmitLoop i = emit_for(e, emit_i64(e, 0), rows, 1);
-    run_of_terms(e, emit_at(e, a, emit_scale(e, i.i, g->a_row)),
-                 emit_at(e, to, emit_scale(e, i.i, emit_terms(g->k, true))), g->k);
+    emit_bf16_row(e, emit_at(e, a, emit_scale(e, i.i, g->a_row)),
+                  emit_at(e, to, emit_scale(e, i.i, emit_terms(g->k, true))), g->k);
     emit_end(e, &i);
 }

@@ -52,6 +52,11 @@ Val emit_intrinsic(Emit *e, const char *name, Val *x, int n) {
     Val f = LLVMGetIntrinsicDeclaration(e->mod, id, &t, 1);
     return LLVMBuildCall2(e->b, LLVMIntrinsicGetType(e->cx, id, &t, 1), f, x, (unsigned)n, "");
 }
+Val emit_instruction(Emit *e, const char *name, Val *x, int n) {
+    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+    Val f = LLVMGetIntrinsicDeclaration(e->mod, id, NULL, 0);
+    return LLVMBuildCall2(e->b, LLVMIntrinsicGetType(e->cx, id, NULL, 0), f, x, (unsigned)n, "");
+}
 Val emit_fma(Emit *e, Val a, Val b, Val c) { return emit_intrinsic(e, "llvm.fma", (Val[]){a, b, c}, 3); }
 Val emit_select(Emit *e, Val c, Val a, Val b) { return LLVMBuildSelect(e->b, c, a, b, ""); }
 Val emit_fcmp(Emit *e, LLVMRealPredicate p, Val a, Val b) { return LLVMBuildFCmp(e->b, p, a, b, ""); }

@@ -54,6 +54,16 @@ static Val text_global(Emit *e, const char *name, const char *text, Val *bytes) 
     return text ? bytes_global(e, name, text, n) : LLVMConstNull(e->ptr);
 }
 
+/* Of the CPU: AMX is asked for only where a kernel uses it. */
+static int needed_level(const IrProgram *p, const EmitTarget *t) {
+    for (int f = 0; t->level == LEVEL_AMX && f < p->n_funcs; f++)
+        for (int i = 0; i < p->funcs[f]->body.n; i++) {
+            const IrNode *n = p->funcs[f]->body.nodes[i];
+            if (ir_product_of(n) && emit_by_amx(&t->pass, n)) return LEVEL_AMX;
+        }
+    return t->level == LEVEL_AMX ? LEVEL_BF16 : t->level;
+}
+
 void emit_model_constant(Emit *e, const EmitTarget *t, const char *march) {
     char *text = backend_describe(e->p, march);
     if (!text) return; /* reported */
@@ -63,7 +73,7 @@ void emit_model_constant(Emit *e, const EmitTarget *t, const char *march) {
     Val graph_text = text_global(e, "graph", graph, &graph_bytes);
     /* in the order of RT_STRUCT_MODEL; LLVM compares the types */
     Val fields[] = {emit_i32(e, RT_ABI_VERSION),
-                    emit_i32(e, t->level),
+                    emit_i32(e, needed_level(e->p, t)),
                     description,
                     text_bytes,
                     vocabs_global(e),

@@ -110,22 +110,22 @@ static void pack_rows(Emit *e, const EmitPack *p, Val lo, Val hi) {
 
 /* ---- columns of B that are contiguous ---- */
 
-/* Eight vectors of eight become their transpose. */
-static void transpose8(Emit *e, Val *v) {
-    for (int step = 1; step < 8; step *= 2) {
-        Val out[8], low[8], high[8];
-        for (int i = 0; i < 8; i++) { /* lanes with bit `step` clear (set) of a pair, interleaved */
-            int lane = i & step ? 8 + (i ^ step) : i;
+void emit_transpose(Emit *e, Val *v, int n) {
+    enum { MOST = 16 };
+    for (int step = 1; step < n; step *= 2) {
+        Val out[MOST], low[MOST], high[MOST];
+        for (int i = 0; i < n; i++) { /* lanes with bit `step` clear (set) of a pair, interleaved */
+            int lane = i & step ? n + (i ^ step) : i;
             low[i] = emit_i32(e, lane);
-            high[i] = emit_i32(e, i & step ? 8 + i : i | step);
+            high[i] = emit_i32(e, i & step ? n + i : i | step);
         }
-        for (int i = 0; i < 8; i++) {
+        for (int i = 0; i < n; i++) {
             if (i & step) continue;
             Val a = v[i], b = v[i | step];
-            out[i] = LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(low, 8), "");
-            out[i | step] = LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(high, 8), "");
+            out[i] = LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(low, (unsigned)n), "");
+            out[i | step] = LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(high, (unsigned)n), "");
         }
-        memcpy(v, out, sizeof out);
+        memcpy(v, out, sizeof *v * (size_t)n);
     }
 }
 
@@ -147,7 +147,7 @@ static void pack_pair_columns(Emit *e, const EmitPack *p, Val col, int vectors, 
     for (int j = 0; j < blocks; j += 8) {
         Val v[8], first = emit_at(e, from, emit_scale(e, l.i, 2));
         for (int i = 0; i < 8; i++) v[i] = emit_bf16_load(e, emit_at_const(e, first, (j + i) * p->b_col), 8);
-        transpose8(e, v);
+        emit_transpose(e, v, 8);
         for (int i = 0; i < 8; i++)
             emit_store(e, v[i], emit_at_const(e, emit_at(e, to, emit_scale(e, l.i, width)), i * width + j));
     }
@@ -181,7 +181,7 @@ static void pack_columns(Emit *e, const EmitPack *p, Val col, int vectors, int c
         Val v[8];
         for (int i = 0; i < 8; i++)
             v[i] = emit_load_vec(e, emit_at_const(e, emit_at(e, from, l.i), (j + i) * p->b_col), 8);
-        transpose8(e, v);
+        emit_transpose(e, v, 8);
         for (int i = 0; i < 8; i++)
             emit_store(e, v[i], emit_at_const(e, emit_at(e, to, emit_scale(e, l.i, width)), i * width + j));
     }

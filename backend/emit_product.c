@@ -55,6 +55,10 @@ EmitChoice emit_choice(const PassTarget *t, const IrNode *n) {
     return PRODUCT_TILE;
 }
 
+bool emit_by_amx(const PassTarget *t, const IrNode *n) {
+    return t->amx && n->plan.kernel == KERNEL_AMX && ir_takes_bf16(ir_product_of(n));
+}
+
 const char *emit_choice_why(const PassTarget *t, const IrNode *n) {
     static const char *const why[] = {
         [PRODUCT_TILE] = "at least a vector of columns: sums stay in registers, the epilogue too",
@@ -63,6 +67,8 @@ const char *emit_choice_why(const PassTarget *t, const IrNode *n) {
         [PRODUCT_NARROW] = "at most four columns: dot products along the inner size",
         [PRODUCT_PLAIN] = "the operands don't live equally often",
     };
+    if (emit_by_amx(t, n))
+        return "operands rounded to bfloat16 by mixed-precision, tiles of 16 by 16 sums in fp32 by AMX";
     if (ir_takes_bf16(ir_product_of(n)))
         return t->bf16
                    ? "operands rounded to bfloat16 by mixed-precision, two terms an instruction, sums in fp32"
@@ -77,7 +83,7 @@ int64_t emit_product_tiles(const PassTarget *t, const IrNode *n) {
     EmitProduct p = emit_product(n, ir_product_of(n));
     if (!p.grad) return 1;
     switch (emit_choice(t, n)) {
-    case PRODUCT_TILE: return emit_grad_w_tiles(t, p.k, p.n);
+    case PRODUCT_TILE: return emit_grad_w_tiles(t, p.k, p.n, emit_by_amx(t, n));
     case PRODUCT_LIBRARY: return div_up(p.k, emit_library_strip(p.k));
     case PRODUCT_NARROW: return emit_column_tiles(p.k);
     default: return p.k;
@@ -86,11 +92,12 @@ int64_t emit_product_tiles(const PassTarget *t, const IrNode *n) {
 
 int64_t emit_product_scratch(const PassTarget *t, const IrNode *n) {
     EmitProduct p = emit_product(n, ir_product_of(n));
+    bool amx = emit_by_amx(t, n);
     switch (emit_choice(t, n)) {
     case PRODUCT_TILE:
-        if (!p.grad && p.bf16) return emit_gemm_bf16_scratch(t, p.n, p.k, p.packed);
+        if (!p.grad && p.bf16) return emit_gemm_bf16_scratch(t, p.n, p.k, p.packed, amx);
         if (!p.grad) return p.packed ? 0 : emit_gemm_scratch(t, p.n, p.k);
-        return emit_grad_w_scratch(t, p.k, p.n) + (ir_writer(n) ? emit_grad_sums_scratch(p.k, p.n) : 0);
+        return emit_grad_w_scratch(t, p.k, p.n, amx) + (ir_writer(n) ? emit_grad_sums_scratch(p.k, p.n) : 0);
     case PRODUCT_NARROW: return p.grad ? 0 : emit_narrow_scratch(p.n, p.k);
     default: return 0;
     }
@@ -322,7 +329,7 @@ static void matmul(Emit *e, Job *j) {
     const EmitProduct *p = &j->p;
     int64_t ldx = ir_type_width(p->x), ldy = ir_type_width(p->y);
     EmitGemm g = {.n = p->n, .k = p->k, .packed = p->packed, .c_row = p->n, .c = emit_base(e, j->place)};
-    g.bf16 = p->bf16;
+    g.bf16 = p->bf16, g.amx = emit_by_amx(&e->target, j->place);
     g.a = emit_base(e, p->node->in[0]), g.b = emit_base(e, p->node->in[1]);
     if (p->merged && p->m == 1) { /* rows are units */
         ldx = emit_unit(e, p->node->in[0]);
@@ -333,6 +340,7 @@ static void matmul(Emit *e, Job *j) {
     EmitChoice choice = emit_choice(&e->target, j->place);
     bool fold = j->in_registers && choice != PRODUCT_LIBRARY && has_epilogue(j->place, p->node);
     if (fold) g.epilogue = &j->epilogue.end;
+    if (g.amx) emit_amx_open(e);
     if (choice == PRODUCT_LIBRARY) {
         library_rows(e, j, &g);
     } else if (p->merged) {
@@ -346,6 +354,7 @@ static void matmul(Emit *e, Job *j) {
     } else {
         batched(e, j, &g);
     }
+    if (g.amx) emit_amx_close(e);
     if (!fold && has_epilogue(j->place, p->node)) emit_ew_epilogue(e, j->place, p->node);
 }
 
@@ -415,13 +424,18 @@ static void grad_w(Emit *e, const IrNode *place, const EmitProduct *p, EmitGradW
     EmitChoice choice = emit_choice(&e->target, place);
     bool plain = choice == PRODUCT_PLAIN; /* plain counts from row 0 */
     g.k = p->k, g.n = p->n, g.bf16 = p->bf16, g.more = emit_more(e);
+    g.amx = emit_by_amx(&e->target, place);
     g.rows = emit_scale(e, emit_unit_count(e, fine), p->m);
     g.x_row = p->m == 1 ? emit_unit(e, p->node->in[0]) : p->k;
     g.g_row = p->m == 1 ? emit_unit(e, p->node->in[1]) : p->n;
     g.x = plain ? emit_base(e, p->node->in[0]) : emit_first_of(e, p->node->in[0]);
     g.g = plain ? emit_base(e, p->node->in[1]) : emit_first_of(e, p->node->in[1]);
     switch (choice) {
-    case PRODUCT_TILE: emit_grad_w(e, &g, e->lo, e->hi); return;
+    case PRODUCT_TILE:
+        if (g.amx) emit_amx_open(e);
+        emit_grad_w(e, &g, e->lo, e->hi);
+        if (g.amx) emit_amx_close(e);
+        return;
     case PRODUCT_NARROW: emit_narrow_grad_w(e, &g, e->lo, e->hi); return;
     case PRODUCT_LIBRARY:
         emit_library_grad(e, &g, e->lo, e->hi);

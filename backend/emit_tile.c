@@ -31,11 +31,11 @@ static int rows_of_tile(const PassTarget *t, int vectors) {
 
 /* Terms a block: three quarters of the first-level cache hold a panel's, the rest is A's and C's. */
 static int64_t most_terms(const PassTarget *t) {
-    return at_least(t->l1_bytes * 3 / 4 / (4 * 3 * t->vector_floats) / 8, 8) * 8;
+    return at_least(t->l1_bytes * 3 / 4 / (4 * 3 * t->vector_floats) / 16, 4) * 16;
 }
-static int64_t terms_of(const PassTarget *t, int64_t k) {
+static int64_t terms_of(const PassTarget *t, int64_t k, int64_t unit) {
     int64_t blocks = at_least(div_up(k, most_terms(t)), 1);
-    return at_least(at_most(k, div_up(div_up(k, blocks), 8) * 8), 1);
+    return at_least(at_most(k, div_up(div_up(k, blocks), unit) * unit), 1);
 }
 
 enum { ROW_UNIT = 24 }; /* a multiple of every tile's rows */
@@ -52,14 +52,13 @@ static int64_t rows_of_pairs(const PassTarget *t, int64_t k) {
     return at_most(rows_of_block(t, k), EMIT_BF16_ROWS);
 }
 
-int64_t emit_gemm_bf16_scratch(const PassTarget *t, int64_t n, int64_t k, bool packed) {
-    int64_t slots = emit_terms(k, true);
-    return (packed ? 0 : emit_gemm_scratch(t, n, slots)) + 4 * EMIT_BF16_ROWS * slots;
+int64_t emit_gemm_bf16_scratch(const PassTarget *t, int64_t n, int64_t k, bool packed, bool amx) {
+    int64_t slots = emit_terms(k, true), row = amx ? emit_amx_row(slots) : slots;
+    return (packed ? 0 : emit_gemm_scratch(t, n, slots)) + 4 * EMIT_BF16_ROWS * row;
 }
 
 /* ---- the tile ---- */
 
-enum { FIRST = 1, LAST = 2 }; /* flags of a block of terms */
 enum { MAX_MR = 8, MAX_NV = 3 };
 
 typedef struct {
@@ -167,7 +166,7 @@ static void finish_tile(Emit *e, Tile *t) {
         each_piece(e, t, store_raw_piece);
         return;
     }
-    Val last = LLVMBuildAnd(e->b, t->flags, emit_i64(e, LAST), "");
+    Val last = LLVMBuildAnd(e->b, t->flags, emit_i64(e, EMIT_LAST), "");
     EmitIf end = emit_if(e, emit_icmp(e, LLVMIntEQ, last, emit_i64(e, 0)));
     each_piece(e, t, store_raw_piece);
     emit_else(e, &end);
@@ -184,7 +183,7 @@ static void tile(Emit *e, Tile *t, Val a, Val b, Val rows, Val i, Val ahead) {
         for (int v = 0; v * t->W < t->width; v++) emit_set(e, t->sum[r][v], emit_const(e, t->W, 0));
     }
     prefetch_rows(e, t);
-    Val first = LLVMBuildAnd(e->b, t->flags, emit_i64(e, FIRST), "");
+    Val first = LLVMBuildAnd(e->b, t->flags, emit_i64(e, EMIT_FIRST), "");
     EmitIf resume = emit_if(e, emit_icmp(e, LLVMIntEQ, first, emit_i64(e, 0)));
     each_piece(e, t, load_piece);
     emit_fi(e, &resume);
@@ -239,13 +238,16 @@ typedef struct {
     Val col0; /* of the result that the first panel begins with; NULL: 0 */
 } Block;
 
+static Val panel_at(Emit *e, const Block *k, Val col, int vectors) {
+    Val panel = emit_at(e, k->b, emit_mul(e, col, k->b_terms));
+    return emit_at(e, panel, emit_mul(e, k->from, emit_i64(e, (int64_t)vectors * e->W)));
+}
+
 /* rows from..to-1 of the block by tiles of MR rows */
 static void run_rows(Emit *e, const Block *k, Val col, int MR, int vectors, int cols, Val from, Val to) {
     const EmitGemm *g = k->g;
     Val f = make_panel(e, g, MR, vectors, cols), width = emit_i64(e, (int64_t)vectors * e->W);
-    Val panel = emit_at(e, k->b, emit_mul(e, col, k->b_terms));
-    panel = emit_at(e, panel, emit_mul(e, k->from, width));
-    Val a = k->a, row = k->row0 ? emit_add(e, k->row0, from) : from;
+    Val panel = panel_at(e, k, col, vectors), a = k->a, row = k->row0 ? emit_add(e, k->row0, from) : from;
     if (!g->packs_a) a = emit_at(e, a, emit_scale(e, from, g->a_row));
     Val args[PANEL_ARGS] = {e->step,
                             a,
@@ -265,6 +267,13 @@ static void run_rows(Emit *e, const Block *k, Val col, int MR, int vectors, int 
 }
 
 static void run_panel(Emit *e, const Block *k, Val col, int vectors, int cols) {
+    if (k->g->amx) {
+        EmitAmxPanel p = {.vectors = vectors, .cols = cols, .a = k->a, .slots = k->terms, .rows = k->rows};
+        p.b = panel_at(e, k, col, vectors), p.c = emit_at(e, k->c, col), p.flags = k->flags;
+        p.row0 = k->row0 ? k->row0 : emit_i64(e, 0), p.col0 = k->col0 ? emit_add(e, k->col0, col) : col;
+        emit_amx_panel(e, k->g, &p);
+        return;
+    }
     int MR = k->g->packs_a ? k->g->packs_a : rows_of_tile(&e->target, vectors);
     Val zero = emit_i64(e, 0);
     if (MR != 6 || k->g->packs_a) {
@@ -286,8 +295,8 @@ static void run_panel(Emit *e, const Block *k, Val col, int vectors, int cols) {
 static Val block_flags(Emit *e, Val l0, Val end, Val all, bool accumulate) {
     Val first = emit_icmp(e, LLVMIntEQ, l0, emit_i64(e, 0)), last = emit_icmp(e, LLVMIntEQ, end, all);
     Val none = emit_i64(e, 0);
-    return LLVMBuildOr(e->b, accumulate ? none : emit_select(e, first, emit_i64(e, FIRST), none),
-                       emit_select(e, last, emit_i64(e, LAST), none), "");
+    return LLVMBuildOr(e->b, accumulate ? none : emit_select(e, first, emit_i64(e, EMIT_FIRST), none),
+                       emit_select(e, last, emit_i64(e, EMIT_LAST), none), "");
 }
 
 /* One panel: all its terms, block by block. */
@@ -295,7 +304,7 @@ static void all_terms(Emit *e, Val col, int vectors, int cols, void *user) {
     Block k = *(const Block *)user;
     const EmitGemm *g = k.g;
     Val all = emit_i64(e, g->k);
-    int64_t kc = terms_of(&e->target, g->k);
+    int64_t kc = terms_of(&e->target, g->k, g->amx ? EMIT_AMX_ROWS : 8);
     EmitLoop l = emit_for(e, emit_i64(e, 0), all, kc);
     Val end = emit_min_i64(e, emit_add(e, l.i, emit_i64(e, kc)), all);
     k.a = emit_at(e, k.a, emit_scale(e, l.i, g->a_col));
@@ -305,12 +314,14 @@ static void all_terms(Emit *e, Val col, int vectors, int cols, void *user) {
     emit_end(e, &l);
 }
 
-/* The product of pairs that stands for g, A's being in scratch as emit_bf16_left leaves them. */
+/* The product of pairs that stands for g, A's being in scratch as emit_bf16_left or emit_amx_left leaves
+ * them. */
 static EmitGemm of_pairs(const EmitGemm *g) {
     EmitGemm pairs = *g;
     pairs.k = emit_terms(g->k, true);
     pairs.a_row = g->a_col == 1 ? pairs.k : 1;
     pairs.a_col = g->a_col == 1 ? 1 : EMIT_BF16_ROWS;
+    if (g->amx) pairs.a_row = emit_amx_row(pairs.k), pairs.a_col = 1;
     return pairs;
 }
 
@@ -328,7 +339,7 @@ void emit_gemm(Emit *e, const EmitGemm *g, Val lo, Val hi) {
     if (g->bf16) {
         int64_t before = g->packed ? 0 : emit_packed_floats(e->W, made.k, g->n);
         Val pairs = emit_at_const(e, e->scratch, before);
-        emit_bf16_left(e, g, k.a, k.rows, pairs);
+        (g->amx ? emit_amx_left : emit_bf16_left)(e, g, k.a, k.rows, pairs);
         k.a = pairs;
     }
     k.c = emit_at(e, g->c, emit_scale(e, rows.i, g->c_row));
@@ -347,18 +358,19 @@ typedef struct {
     int64_t strips, columns, groups; /* columns: of a group, whole panels */
 } GradShape;
 
-static GradShape grad_shape(const PassTarget *t, int64_t k, int64_t n) {
+static GradShape grad_shape(const PassTarget *t, int64_t k, int64_t n, bool amx) {
     enum { ENOUGH = 8, PANELS = 4 };
     EmitPanels p = emit_panels(t->vector_floats, n);
-    GradShape s = {.MR = rows_of_tile(t, p.count[3] ? 3 : 2), .columns = n, .groups = 1};
+    GradShape s = {
+        .MR = amx ? EMIT_AMX_ROWS : rows_of_tile(t, p.count[3] ? 3 : 2), .columns = n, .groups = 1};
     s.strips = div_up(k, s.MR);
     int64_t group = PANELS * 3 * t->vector_floats;
     if (s.strips < ENOUGH && p.count[3] > PANELS) s.columns = group, s.groups = div_up(n, group);
     return s;
 }
 
-int64_t emit_grad_w_tiles(const PassTarget *t, int64_t k, int64_t n) {
-    GradShape s = grad_shape(t, k, n);
+int64_t emit_grad_w_tiles(const PassTarget *t, int64_t k, int64_t n, bool amx) {
+    GradShape s = grad_shape(t, k, n, amx);
     return s.strips * s.groups;
 }
 
@@ -370,8 +382,8 @@ static int64_t panel_floats(const PassTarget *t, const GradShape *s) {
     return emit_packed_floats(t->vector_floats, most_terms(t), s->columns);
 }
 
-int64_t emit_grad_w_scratch(const PassTarget *t, int64_t k, int64_t n) {
-    GradShape s = grad_shape(t, k, n);
+int64_t emit_grad_w_scratch(const PassTarget *t, int64_t k, int64_t n, bool amx) {
+    GradShape s = grad_shape(t, k, n, amx);
     return 4 * (panel_floats(t, &s) + STRIPS * strip_floats(t, &s));
 }
 
@@ -455,6 +467,13 @@ static void pack_pair_strips(Emit *e, const EmitGradW *g, const GradShape *s, Va
  * so each cache line once. */
 static void pack_strips(Emit *e, const EmitGradW *g, const GradShape *s, Val from, Val to, Val terms, Val s0,
                         Val s1) {
+    if (g->amx) {
+        Val first = emit_scale(e, s0, s->MR);
+        Val rows = emit_sub(e, emit_min_i64(e, emit_scale(e, s1, s->MR), emit_i64(e, g->k)), first);
+        emit_amx_rows(
+            e, &(EmitAmxLeft){emit_at(e, from, first), g->x_row, terms, rows, to, most_terms(&e->target)});
+        return;
+    }
     if (g->bf16) {
         pack_pair_strips(e, g, s, from, to, terms, s0, s1);
         return;
@@ -499,7 +518,7 @@ static void grad_panel(Emit *e, Val col, int vectors, int cols, void *user) {
 /* Rows k->row0 on of a group of n columns, if their last term is in: as one run where rows are whole. */
 static void finish_rows(Emit *e, const Grad *d, const Block *k, int64_t n) {
     const EmitGradW *g = d->g;
-    Val last = LLVMBuildAnd(e->b, k->flags, emit_i64(e, LAST), "");
+    Val last = LLVMBuildAnd(e->b, k->flags, emit_i64(e, EMIT_LAST), "");
     EmitIf done = emit_if(e, emit_icmp(e, LLVMIntNE, last, emit_i64(e, 0)));
     Val end = emit_add(e, k->row0, k->rows);
     if (n == g->n) {
@@ -538,12 +557,13 @@ static void grad_group(Emit *e, const Grad *d, Val group, int64_t n) {
 }
 
 void emit_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi) {
-    Grad d = {.g = g, .s = grad_shape(&e->target, g->k, g->n), .c = g->c, .lo = lo, .hi = hi};
+    Grad d = {.g = g, .s = grad_shape(&e->target, g->k, g->n, g->amx), .c = g->c, .lo = lo, .hi = hi};
     const GradShape *s = &d.s;
-    if (!d.c) d.c = emit_at_const(e, e->scratch, emit_grad_w_scratch(&e->target, g->k, g->n) / 4);
+    if (!d.c) d.c = emit_at_const(e, e->scratch, emit_grad_w_scratch(&e->target, g->k, g->n, g->amx) / 4);
     d.m = (EmitGemm){
         .n = g->n, .a_row = 1, .a_col = s->MR, .packs_a = s->MR, .c_row = g->n, .epilogue = g->epilogue};
-    d.m.bf16 = g->bf16;
+    d.m.bf16 = g->bf16, d.m.amx = g->amx;
+    if (g->amx) d.m.a_row = most_terms(&e->target), d.m.a_col = 1, d.m.packs_a = 0;
     Val zero = emit_i64(e, 0), one = emit_i64(e, 1), strips = emit_i64(e, s->strips);
     int64_t kc = most_terms(&e->target) * (g->bf16 ? 2 : 1), whole = g->n / s->columns,
             rest = g->n % s->columns;
@@ -562,8 +582,8 @@ void emit_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi) {
                   .flags = block_flags(e, l.i, end, g->rows, false)};
     d.k.b_terms = d.k.terms;
     if (g->more)
-        d.k.flags =
-            LLVMBuildAnd(e->b, d.k.flags, emit_select(e, g->more, emit_i64(e, ~FIRST), emit_i64(e, -1)), "");
+        d.k.flags = LLVMBuildAnd(e->b, d.k.flags,
+                                 emit_select(e, g->more, emit_i64(e, ~EMIT_FIRST), emit_i64(e, -1)), "");
     Val from = emit_udiv(e, lo, strips),
         to = emit_udiv(e, emit_add(e, hi, emit_i64(e, s->strips - 1)), strips);
     EmitLoop group = emit_for(e, from, emit_min_i64(e, to, emit_i64(e, whole)), 1);

@@ -66,6 +66,7 @@ const char *plan_kernel(const PassTarget *t, const IrNode *n) {
                                         [PRODUCT_PLAIN] = "plain"};
     if (ir_is_recurrent(n)) return "recurrent";
     const IrNode *product = ir_product_of(n);
+    if (product && emit_by_amx(t, n)) return "tdpbf16ps";
     if (product && ir_takes_bf16(product)) return t->bf16 ? "vdpbf16ps" : "bf16 pairs";
     return product ? names[emit_choice(t, n)] : "loop";
 }

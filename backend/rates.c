@@ -127,7 +127,8 @@ PlanRates plan_rates(Arena *a, const EmitTarget *t, const char *march) {
  * operation at a time, and few of theirs are multiply-adds. */
 static double share(const char *kernel) {
     if (!strcmp(kernel, "tile")) return 0.8;
-    if (!strcmp(kernel, "vdpbf16ps")) return 2 * 0.8; /* two terms an instruction; not measured */
+    if (!strcmp(kernel, "vdpbf16ps")) return 2 * 0.8;  /* two terms an instruction; not measured */
+    if (!strcmp(kernel, "tdpbf16ps")) return 16 * 0.4; /* a tile of products in 16 cycles; not measured */
     if (!strcmp(kernel, "bf16 pairs")) return 0.8 / 20;
     if (!strcmp(kernel, "library")) return 0.65;
     if (!strcmp(kernel, "recurrent")) return 0.4;

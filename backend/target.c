@@ -58,6 +58,8 @@ static bool native(Diag *d, Arena *a, EmitTarget *out) {
             return false;
         }
     if (out->level == 4 && has(out->features, "avx512bf16")) out->level = LEVEL_BF16;
+    if (out->level == LEVEL_BF16 && has(out->features, "amx-tile") && has(out->features, "amx-bf16"))
+        out->level = LEVEL_AMX;
     int64_t l1 = cache_size(1), l2 = cache_size(2);
     if (l1) out->pass.l1_bytes = l1;
     if (l2) out->pass.l2_bytes = l2;
@@ -73,14 +75,14 @@ static void init_llvm(void) {
 }
 
 /* What can be asked for beside `native`. Those that multiply bfloat16 are made for what they share, so that a
- * program for one runs on the others. */
+ * program for one runs on the others, but for AMX. */
 static const struct {
     const char *march, *cpu, *features;
     int level;
 } named[] = {{"x86-64-v3", "x86-64-v3", "", 3},
              {"x86-64-v4", "x86-64-v4", "", 4},
              {"cooperlake", "x86-64-v4", "+avx512bf16", LEVEL_BF16},
-             {"sapphirerapids", "x86-64-v4", "+avx512bf16", LEVEL_BF16},
+             {"sapphirerapids", "x86-64-v4", "+avx512bf16,+amx-tile,+amx-bf16", LEVEL_AMX},
              {"znver4", "x86-64-v4", "+avx512bf16", LEVEL_BF16}};
 enum { NAMED = sizeof named / sizeof *named };
 
@@ -107,7 +109,7 @@ bool emit_target(Diag *d, Arena *a, const char *march, EmitTarget *out) {
     if (strcmp(march, "native") ? !by_name(d, a, march, out) : !native(d, a, out)) return false;
     out->pass.vector_floats = out->level >= 4 ? 16 : 8;
     out->pass.vector_regs = out->level >= 4 ? 32 : 16;
-    out->pass.bf16 = out->level >= LEVEL_BF16;
+    out->pass.bf16 = out->level >= LEVEL_BF16, out->pass.amx = out->level >= LEVEL_AMX;
     return true;
 }
 

@@ -50,7 +50,7 @@ static void gradient(Emit *e, const PassProduct *s, bool library, const Val *p) 
     if (library)
         emit_library_grad(e, &w, emit_i64(e, 0), emit_i64(e, strips));
     else
-        emit_grad_w(e, &w, emit_i64(e, 0), emit_i64(e, emit_grad_w_tiles(&e->target, s->k, s->n)));
+        emit_grad_w(e, &w, emit_i64(e, 0), emit_i64(e, emit_grad_w_tiles(&e->target, s->k, s->n, false)));
 }
 
 static void pack(Emit *e, const PassProduct *s, const Val *p) {
@@ -77,7 +77,7 @@ static void function(Emit *e, const PassProduct *s, const char *name, char way) 
 }
 
 int64_t tune_scratch(const PassTarget *t, const PassProduct *s) {
-    return s->grad ? emit_grad_w_scratch(t, s->k, s->n) : emit_gemm_scratch(t, s->n, s->k);
+    return s->grad ? emit_grad_w_scratch(t, s->k, s->n, false) : emit_gemm_scratch(t, s->n, s->k);
 }
 
 static bool fill(Emit *e, const EmitTarget *t, LLVMTargetMachineRef tm, const PassProduct *products, int n,

@@ -87,6 +87,6 @@ void ir_put_name(FILE *out, const char *s); /* bare or quoted */
 void ir_put_axis(const IrProgram *p, FILE *out, int64_t axis);
 void ir_put_weight(const IrProgram *p, FILE *out, int64_t weight);
 void ir_put_column(const IrProgram *p, FILE *out, int64_t column);
-extern const char *const ir_domain_names[5], *const ir_kernel_names[4], *const ir_region_names[N_REGIONS];
+extern const char *const ir_domain_names[5], *const ir_kernel_names[5], *const ir_region_names[N_REGIONS];
 
 #endif

@@ -169,7 +169,7 @@ typedef struct {
 
 /* How the backend runs a node: filled by `schedule` and `plan-memory`, printed after '#'. */
 typedef enum { DOM_NONE, DOM_ROWS, DOM_UNIQ, DOM_TILES, DOM_ONE } IrDomain;
-typedef enum { KERNEL_NONE, KERNEL_LOOP, KERNEL_TILE, KERNEL_LIBRARY } IrKernel;
+typedef enum { KERNEL_NONE, KERNEL_LOOP, KERNEL_TILE, KERNEL_LIBRARY, KERNEL_AMX } IrKernel;
 typedef enum { REGION_NONE, REGION_FIXED, REGION_AXIS, REGION_UNIQ, REGION_INPUT, REGION_LOCAL, N_REGIONS } IrRegionKind;
 typedef struct {
     int phase;         /* -1 unset; a barrier stands between phases */

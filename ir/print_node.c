@@ -4,7 +4,7 @@
 #include <string.h>
 
 const char *const ir_domain_names[5] = {"none", "rows", "uniq", "tiles", "one"};
-const char *const ir_kernel_names[4] = {"none", "loop", "tile", "library"};
+const char *const ir_kernel_names[5] = {"none", "loop", "tile", "library", "amx"};
 const char *const ir_region_names[N_REGIONS] = {"none", "fixed", "axis", "uniq", "input", "local"};
 
 static void put_attr(const IrPrinter *pr, const IrAttr *a) {

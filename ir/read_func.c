@@ -195,7 +195,7 @@ static bool read_plan(Lexer *lx, IrPlan *plan) {
             break;
         case BLOCK: ok = lex_int32(lx, 0, INT32_MAX, &plan->block); break;
         case KERNEL:
-            ok = lex_choice(lx, "loop, tile or library", ir_kernel_names, 4, &choice);
+            ok = lex_choice(lx, "loop, tile, library or amx", ir_kernel_names, 5, &choice);
             plan->kernel = (IrKernel)choice;
             break;
         case AT: ok = read_at(lx, plan); break;

@@ -11,7 +11,8 @@
  * `tile=` for those of a size: what ctrc --tune-kernels finds can be written so into a model file. Costs that
  * were measured on this CPU do the same by themselves (weigh_products.c). The backend may do better on what
  * is very narrow, and says so in its plan. A recurrent layer always has tiles, and so has a product that
- * rounds its operands to bfloat16: the library is called for fp32 only. */
+ * rounds its operands to bfloat16: the library is called for fp32 only. Where the CPU has AMX, those of the
+ * latter are AMX's, unless `schedule(amx=off)` leaves them to the vector registers. */
 #include "passes/schedule.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -52,11 +53,13 @@ static bool read_names(IrProgram *p, const char *args, const char *key, IrKernel
 }
 
 bool pass_read_kernels(IrProgram *p, const char *args, PassKernels *out) {
-    static const char *const wishes[] = {"auto", "tile", "library"};
-    int wish;
+    static const char *const wishes[] = {"auto", "tile", "library"}, *const amx[] = {"auto", "off"};
+    int wish, off;
     *out = (PassKernels){0};
-    if (!pass_arg_word(p, "schedule", args, "products", wishes, 3, &wish)) return false;
-    out->wish = (PassProducts)wish;
+    if (!pass_arg_word(p, "schedule", args, "products", wishes, 3, &wish) ||
+        !pass_arg_word(p, "schedule", args, "amx", amx, 2, &off))
+        return false;
+    out->wish = (PassProducts)wish, out->no_amx = off;
     return read_names(p, args, "tile", KERNEL_TILE, out) &&
            read_names(p, args, "library", KERNEL_LIBRARY, out);
 }
@@ -68,7 +71,7 @@ IrKernel pass_choose_kernel(const IrNode *n, const PassTarget *target, const Pas
     /* its products are a few rows each: always tiles, whose packed weights serve all steps */
     if (ir_is_recurrent(n)) return KERNEL_TILE;
     if (!product) return KERNEL_LOOP;
-    if (ir_takes_bf16(product)) return KERNEL_TILE;
+    if (ir_takes_bf16(product)) return target->amx && !kernels->no_amx ? KERNEL_AMX : KERNEL_TILE;
     PassProduct s;
     bool two_ways = kernels->n && pass_product_shape(n, &s);
     for (int i = 0; two_ways && i < kernels->n; i++) {

@@ -106,7 +106,7 @@ bool pass_mixed_precision(IrProgram *p, const PassOptions *o, const char *args) 
         marked += m.marked;
     }
     int n = pass_count_ops(p, OP_BF16);
-    if (marked) pass_effect(p, "mixed-precision", "%s by vdpbf16ps", pass_count_text(p, marked, "product"));
+    if (marked) pass_effect(p, "mixed-precision", "%s of bfloat16", pass_count_text(p, marked, "product"));
     if (n) pass_effect(p, "mixed-precision", "%s rounded", pass_count_text(p, n, "operand"));
     return true;
 }

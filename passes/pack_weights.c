@@ -73,6 +73,8 @@ static void pack_state(Packer *k, IrNode *n) {
     for (int i = 1; i < 3; i++) n->in[i] = packed(k, n->in[i], backward, false);
 }
 
+static bool by_tiles(IrKernel kernel) { return kernel == KERNEL_TILE || kernel == KERNEL_AMX; }
+
 void pass_pack(IrProgram *p, IrFunc *f, const PassTarget *target, const PassKernels *kernels) {
     Packer k = {.p = p};
     for (int i = 0; i < f->body.n; i++) {
@@ -80,7 +82,7 @@ void pass_pack(IrProgram *p, IrFunc *f, const PassTarget *target, const PassKern
         const IrNode *product = ir_product_of(n);
         if (ir_is_recurrent(n))
             pack_state(&k, n);
-        else if (product && pass_choose_kernel(n, target, kernels) == KERNEL_TILE)
+        else if (product && by_tiles(pass_choose_kernel(n, target, kernels)))
             pack_product(&k, n, product);
         ARENA_PUSH(p->arena, k.out.nodes, k.out.n, k.out.cap, n);
     }

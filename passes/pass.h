@@ -10,6 +10,7 @@ typedef struct {
     int vector_regs;   /* 16 or 32 */
     int64_t l1_bytes, l2_bytes;
     bool bf16; /* has products of bfloat16 (avx512_bf16) */
+    bool amx;  /* has them by tiles too (amx_tile, amx_bf16) */
 } PassTarget;
 
 typedef struct {

@@ -255,8 +255,8 @@ static int rows_a_block(const IrProgram *p, const IrFunc *f, int rows) {
 /* ---- the pass ---- */
 
 static bool read_args(IrProgram *p, const char *args, PassKernels *kernels, int *rows) {
-    static const char *const known[] = {"products", "tile", "library", "rows"};
-    return pass_args_known(p, "schedule", args, known, 4) && pass_read_kernels(p, args, kernels) &&
+    static const char *const known[] = {"products", "tile", "library", "rows", "amx"};
+    return pass_args_known(p, "schedule", args, known, 5) && pass_read_kernels(p, args, kernels) &&
            pass_arg_int(p, "schedule", args, "rows", 1, 4096, ROW_BLOCK, rows);
 }
 

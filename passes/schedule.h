@@ -16,8 +16,9 @@ typedef struct {
     PassProducts wish;
     PassNamedKernel *named;
     int n, cap;
+    bool no_amx;
 } PassKernels;
-/* schedule's arguments products=, tile= and library=. False: error reported. */
+/* schedule's arguments products=, tile=, library= and amx=. False: error reported. */
 bool pass_read_kernels(IrProgram *p, const char *args, PassKernels *out);
 IrKernel pass_choose_kernel(const IrNode *n, const PassTarget *target, const PassKernels *kernels);
 /* Names the products for which measured costs speak against the rule, and says so in p->settled. `call_rows`:

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "backend/emit.h"
+#include "tests/tools/emulate.h"
 
 struct EmitJit {
     LLVMOrcLLJITRef jit;
@@ -23,47 +24,6 @@ static void stop_if(LLVMErrorRef failed) {
     abort();
 }
 
-/* ---- bfloat16's instructions, where the CPU lacks them: functions in LLVM that do the same ---- */
-
-static Val dot_function(Emit *e, Val *p) {
-    return emit_bf16_dot(e, LLVMBuildBitCast(e->b, p[1], emit_vec(e, 16), ""),
-                         LLVMBuildBitCast(e->b, p[2], emit_vec(e, 16), ""), p[0]);
-}
-
-static Val convert_function(Emit *e, Val *p) { /* p[1]'s in the lower half */
-    LLVMTypeRef ints = LLVMVectorType(e->i32, 16), words = LLVMVectorType(LLVMInt16TypeInContext(e->cx), 16);
-    Val half[2], number[32];
-    for (int i = 0; i < 2; i++) {
-        Val upper = LLVMBuildBitCast(e->b, emit_bf16_pairs(e, p[i], emit_const(e, 16, 0)), ints, "");
-        upper = LLVMBuildLShr(e->b, upper, emit_int_like(e, upper, 16), "");
-        half[i] = LLVMBuildTrunc(e->b, upper, words, "");
-    }
-    for (int i = 0; i < 32; i++) number[i] = emit_i32(e, i);
-    Val all = LLVMBuildShuffleVector(e->b, half[1], half[0], LLVMConstVector(number, 32), "");
-    return LLVMBuildBitCast(e->b, all, LLVMVectorType(LLVMBFloatTypeInContext(e->cx), 32), "");
-}
-
-static void replace(Emit *e, const char *intrinsic, const char *name, Val (*body)(Emit *e, Val *p)) {
-    Val is = LLVMGetNamedFunction(e->mod, intrinsic), p[3];
-    if (!is) return;
-    Val f = LLVMAddFunction(e->mod, name, LLVMGlobalGetValueType(is));
-    LLVMSetLinkage(f, LLVMInternalLinkage);
-    unsigned inlined = LLVMGetEnumAttributeKindForName("alwaysinline", 12);
-    LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->cx, inlined, 0));
-    LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(e->cx, f, ""));
-    for (unsigned i = 0; i < LLVMCountParams(f); i++) p[i] = LLVMGetParam(f, i);
-    e->target.bf16 = false; /* the backend's own arithmetic in place of the instruction */
-    LLVMBuildRet(e->b, body(e, p));
-    e->target.bf16 = true;
-    LLVMReplaceAllUsesWith(is, f);
-    LLVMDeleteFunction(is);
-}
-
-static void replace_bf16(Emit *e) {
-    replace(e, "llvm.x86.avx512bf16.dpbf16ps.512", "dot", dot_function);
-    replace(e, "llvm.x86.avx512bf16.cvtne2ps2bf16.512", "convert", convert_function);
-}
-
 /* Opens a module, lets `fill` write into it, and loads it. */
 static EmitJit *open_jit(void (*fill)(EmitJit *j, int count), EmitJit what, int count, int vector_floats) {
     EmitJit *j = malloc(sizeof *j);
@@ -73,7 +33,8 @@ static EmitJit *open_jit(void (*fill)(EmitJit *j, int count), EmitJit what, int 
     Diag *d = diag_new(j->arena, stderr);
     IrProgram *p = ir_program_new(j->arena, d);
     if (!emit_target(d, j->arena, "native", &j->target)) abort();
-    bool has_bf16 = j->target.pass.bf16, as_if = vector_floats == EMIT_JIT_BF16;
+    bool as_if = vector_floats < 0;
+    j->target.pass.amx = vector_floats == EMIT_JIT_AMX;
     if (as_if) vector_floats = 16, j->target.pass.bf16 = true;
     if (vector_floats)
         j->target.pass.vector_floats = vector_floats, j->target.pass.vector_regs = 2 * vector_floats;
@@ -86,7 +47,7 @@ static EmitJit *open_jit(void (*fill)(EmitJit *j, int count), EmitJit what, int 
                   .cx = LLVMOrcThreadSafeContextGetContext(ts)};
     emit_open_module(&j->e, tm, &j->target);
     fill(j, count);
-    if (as_if && !has_bf16) replace_bf16(&j->e);
+    if (as_if) emulate(&j->e);
     if (!emit_optimise(p, j->e.mod, tm, 2)) abort();
     LLVMInitializeNativeTarget();
     LLVMInitializeNativeAsmPrinter();
@@ -179,10 +140,13 @@ static void fill_gemm(EmitJit *j, const EmitJitShape *s, const char *name, bool 
                   .b_row = s->tb ? 1 : s->n,
                   .b_col = s->tb ? s->k : 1,
                   .bf16 = s->bf16,
+                  .amx = s->bf16 && e->target.amx,
                   .packed = packed};
     EmitEpilogue end = {.f = end_of_tile, .key = "_test", .places = LLVMConstNull(e->ptr)};
     if (ends) g.epilogue = &end;
+    if (g.amx) emit_amx_open(e);
     emit_gemm(e, &g, p[4], p[5]);
+    if (g.amx) emit_amx_close(e);
     emit_fn_close(e, &outer);
 }
 
@@ -214,10 +178,13 @@ static void fill_grad(EmitJit *j, const EmitJitShape *s, const char *name, GradF
     for (unsigned k = 0; k < 7; k++) p[k] = LLVMGetParam(e->fn, k);
     e->scratch = p[3];
     EmitGradW w = {.k = s->k, .n = s->n, .bf16 = s->bf16, .x_row = s->k, .g_row = s->n};
+    w.amx = s->bf16 && e->target.amx;
     w.c = p[0], w.x = p[1], w.g = p[2], w.rows = p[6];
     if (form == GRAD_GROWN) w.more = LLVMConstInt(e->i1, 1, 0);
     if (form == GRAD_FINISHED) w.c = NULL, w.finish = copy_sums, w.user = &p[0];
+    if (w.amx) emit_amx_open(e);
     emit_grad_w(e, &w, p[4], p[5]);
+    if (w.amx) emit_amx_close(e);
     emit_fn_close(e, &outer);
 }
 
@@ -260,13 +227,16 @@ EmitGradFn emit_jit_finished(EmitJit *j, int shape) {
     return (EmitGradFn)symbol(j, arena_printf(j->arena, "finished%d", shape));
 }
 int64_t emit_jit_tiles(EmitJit *j, int shape) {
-    return emit_grad_w_tiles(&j->target.pass, j->shapes[shape].k, j->shapes[shape].n);
+    const EmitJitShape *s = &j->shapes[shape];
+    return emit_grad_w_tiles(&j->target.pass, s->k, s->n, s->bf16 && j->target.pass.amx);
 }
 int64_t emit_jit_scratch(EmitJit *j, int shape) {
     const EmitJitShape *s = &j->shapes[shape];
     const PassTarget *t = &j->target.pass;
-    int64_t a = s->bf16 ? emit_gemm_bf16_scratch(t, s->n, s->k, false) : emit_gemm_scratch(t, s->n, s->k);
-    int64_t b = emit_grad_w_scratch(t, s->k, s->n) + emit_grad_sums_scratch(s->k, s->n);
+    bool amx = s->bf16 && t->amx;
+    int64_t a =
+        s->bf16 ? emit_gemm_bf16_scratch(t, s->n, s->k, false, amx) : emit_gemm_scratch(t, s->n, s->k);
+    int64_t b = emit_grad_w_scratch(t, s->k, s->n, amx) + emit_grad_sums_scratch(s->k, s->n);
     return a > b ? a : b;
 }
 

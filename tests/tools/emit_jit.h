@@ -30,8 +30,8 @@ typedef struct {
     int tb, ta, bf16;
 } EmitJitShape;
 /* 0: the CPU's; 16: as for AVX-512; EMIT_JIT_BF16: as for AVX-512 with bfloat16, whose instructions are
- * functions where the CPU lacks them. */
-enum { EMIT_JIT_BF16 = -1 };
+ * functions (emulate.h); EMIT_JIT_AMX: and with AMX, whose are too. */
+enum { EMIT_JIT_BF16 = -1, EMIT_JIT_AMX = -2 };
 EmitJit *emit_jit_products(const EmitJitShape *shapes, int count, int vector_floats);
 EmitGemmFn emit_jit_gemm(EmitJit *j, int shape);
 EmitGemmFn emit_jit_packed(EmitJit *j, int shape);

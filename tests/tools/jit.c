@@ -1,12 +1,17 @@
 #include "tests/tools/jit.h"
 #include <llvm-c/Core.h>
+#include <llvm-c/Error.h>
+#include <llvm-c/IRReader.h>
 #include <llvm-c/LLJIT.h>
 #include <llvm-c/Orc.h>
 #include <llvm-c/Target.h>
+#include <llvm-c/Transforms/PassBuilder.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "backend/backend.h"
+#include "backend/emit.h"
+#include "runtime/program.h"
+#include "tests/tools/emulate.h"
 
 struct Jit {
     LLVMOrcLLJITRef jit;
@@ -51,15 +56,42 @@ static bool define_process(LLVMOrcLLJITRef jit, char *err, size_t err_bytes) {
     return true;
 }
 
-static LLVMMemoryBufferRef object(IrProgram *p, const char *march, int level) {
+static LLVMMemoryBufferRef emitted(IrProgram *p, const char *march, int level, BackendEmit what) {
     char *bytes = NULL;
     size_t size = 0;
     FILE *f = open_memstream(&bytes, &size);
-    bool ok = f && backend_emit(p, march, level, EMIT_OBJ, f);
+    bool ok = f && backend_emit(p, march, level, what, f);
     if (f) fclose(f);
     LLVMMemoryBufferRef b = ok ? LLVMCreateMemoryBufferWithMemoryRangeCopy(bytes, size, "program") : NULL;
     free(bytes);
     return b;
+}
+
+/* Another CPU's code, made for this one. */
+static LLVMMemoryBufferRef emulated(IrProgram *p, const char *march, int level) {
+    LLVMMemoryBufferRef text = emitted(p, march, level, EMIT_LLVM), code = NULL;
+    EmitTarget t;
+    if (!text || !emit_target(p->diag, p->arena, "native", &t)) return NULL;
+    LLVMContextRef cx = LLVMContextCreate();
+    LLVMTargetMachineRef tm = emit_machine(p->diag, &t, level);
+    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+    LLVMModuleRef mod;
+    char *why = NULL;
+    if (!LLVMParseIRInContext(cx, text, &mod, &why)) { /* which takes the text */
+        emulate_module(mod);
+        LLVMConsumeError(LLVMRunPasses(mod, "always-inline", tm, options));
+        if (LLVMTargetMachineEmitToMemoryBuffer(tm, mod, LLVMObjectFile, &why, &code)) code = NULL;
+        LLVMDisposeModule(mod);
+    }
+    if (why) fprintf(stderr, "jit: %s\n", why);
+    LLVMDisposePassBuilderOptions(options);
+    LLVMDisposeTargetMachine(tm);
+    LLVMContextDispose(cx);
+    return code;
+}
+
+static LLVMMemoryBufferRef object(IrProgram *p, const char *march, int level) {
+    return strcmp(march, "native") ? emulated(p, march, level) : emitted(p, march, level, EMIT_OBJ);
 }
 
 Jit *jit_new(IrProgram *p, const char *march, int level, char *err, size_t err_bytes) {
@@ -79,11 +111,11 @@ Jit *jit_new(IrProgram *p, const char *march, int level, char *err, size_t err_b
               !failed(LLVMOrcLLJITAddObjectFile(j->jit, LLVMOrcLLJITGetMainJITDylib(j->jit), code), err,
                       err_bytes) &&
               !failed(LLVMOrcLLJITLookup(j->jit, &at, "ctrc_model"), err, err_bytes);
-    if (!ok) {
+    if (ok) j->program = (const RtProgram *)(uintptr_t)at;
+    if (!ok || (!strcmp(march, "native") && !rt_machine_fits(j->program, err, err_bytes))) {
         jit_free(j);
         return NULL;
     }
-    j->program = (const RtProgram *)(uintptr_t)at;
     return j;
 }
 

@@ -11,7 +11,8 @@ typedef struct Jit Jit;
 /* A level besides -O's. */
 enum { JIT_QUICK = BACKEND_QUICK };
 
-/* A program after all passes. NULL with one line in err. */
+/* A program after all passes. For another march than 'native', code for that CPU, in which functions stand
+ * for what this one lacks (emulate.h). NULL with one line in err. */
 Jit *jit_new(IrProgram *p, const char *march, int level, char *err, size_t err_bytes);
 void jit_free(Jit *j);
 const RtProgram *jit_program(const Jit *j);

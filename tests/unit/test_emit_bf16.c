@@ -2,7 +2,7 @@
  * odd inner sizes, addresses, epilogues, weight gradients that grow block by block. First what the backend
  * emits for this CPU, then the code for one with vdpbf16ps: by the instructions where this CPU has them, else
  * with a function in place of each. And by fp32 tiles over operands that were rounded before, which must give
- * the same bits. */
+ * the same bits. Then the code for AMX, with functions for its instructions, which add in another order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include "tests/tools/emit_jit.h"
+#include "tests/tools/emulate.h"
 
 static const EmitJitShape shapes[] = {
     {1, 1, 0, 0, 1},   {8, 4, 0, 0, 1},    {16, 2, 0, 0, 1},   {16, 3, 0, 0, 1},   {17, 31, 0, 0, 1},
@@ -23,6 +25,28 @@ static const EmitJitShape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes, MOST_ROWS = 201 };
 static EmitJitShape plain[SHAPES]; /* the same in fp32 */
+
+/* Numbers, moved to where a page ends behind which none is: generated code that reads or writes beyond them
+ * stops the test, with sanitizers or without. To be freed by at_border_free. */
+static size_t pages_of(size_t n) { return (n * sizeof(float) + 4095) / 4096 * 4096; }
+static float *at_border(float *v, size_t n) {
+    char *p = mmap(NULL, pages_of(n) + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(p != MAP_FAILED && mprotect(p + pages_of(n), 4096, PROT_NONE) == 0);
+    float *to = (float *)(p + pages_of(n) - n * sizeof *v);
+    memcpy(to, v, n * sizeof *v);
+    free(v);
+    return to;
+}
+static void at_border_free(float *v, size_t n) {
+    munmap((char *)v + n * sizeof *v - pages_of(n), pages_of(n) + 4096);
+}
+
+/* What scratch holds before: would be found in any result that it went into. */
+static float *nothing(size_t n) {
+    float *v = emit_jit_room(n);
+    for (size_t i = 0; i < n; i++) v[i] = NAN;
+    return v;
+}
 
 /* Some that the instructions take as zero, and some whose products and sums they give as zero. */
 static float *with_small_numbers(size_t n, uint32_t seed) {
@@ -57,8 +81,23 @@ static float add_product(float sum, float x, float y) {
     return without_small(fmaf(rounded(x), rounded(y), without_small(sum)));
 }
 
+static bool amx; /* whose order of sums is meant */
+
+/* 32 terms at a time, or what is left: the pairs' first terms and their second ones by themselves. */
+static float dot_by_tiles(float sum, const float *x, int64_t x_step, const float *y, int64_t y_step,
+                          int64_t n) {
+    for (int64_t from = 0; from < n; from += 32) {
+        float half[2] = {0, 0};
+        for (int64_t l = from; l < n && l < from + 32; l++)
+            half[l % 2] = add_product(half[l % 2], x[l * x_step], y[l * y_step]);
+        sum = without_small(without_small(sum) + without_small(half[0] + half[1]));
+    }
+    return sum;
+}
+
 /* sum + x y over n terms; an odd one has a zero beside it, which only a sum of -0 notices */
 static float dot(float sum, const float *x, int64_t x_step, const float *y, int64_t y_step, int64_t n) {
+    if (amx) return dot_by_tiles(sum, x, x_step, y, y_step, n);
     for (int64_t l = 0; l < n; l++) sum = add_product(sum, x[l * x_step], y[l * y_step]);
     return n % 2 ? add_product(sum, 0, 0) : sum;
 }
@@ -88,21 +127,31 @@ static void expect_product(const EmitJitShape *s, const float *c, const float *a
 typedef struct {
     float *a, *b, *c, *d;
     char *scratch, *panels;
-    size_t size;
+    size_t size, a_size, b_size, room; /* floats: of the result, a, b, scratch */
 } Matrices;
+
+/* Scratch, as long as it is asked for, to whole lines. */
+static size_t scratch_floats(EmitJit *jit, int k) {
+    return ((size_t)emit_jit_scratch(jit, k) + 63) / 64 * 16;
+}
 
 static Matrices matrices(EmitJit *jit, int k, float *(*fill)(size_t, uint32_t)) {
     const EmitJitShape *s = &shapes[k];
     Matrices m = {.size = (size_t)(EMIT_JIT_ROWS * s->n)};
-    m.a = fill((size_t)(EMIT_JIT_ROWS * s->k), 1), m.b = fill((size_t)(s->n * s->k), 2);
-    m.c = emit_jit_numbers(m.size + 1, 3), m.d = emit_jit_numbers(m.size + 1, 4);
-    m.scratch = (char *)emit_jit_numbers((size_t)emit_jit_scratch(jit, k) / 4 + 1, 5);
-    m.panels = (char *)emit_jit_numbers((size_t)emit_jit_scratch(jit, k) / 4 + 1, 6);
+    m.a_size = (size_t)(EMIT_JIT_ROWS * s->k), m.b_size = (size_t)(s->n * s->k),
+    m.room = scratch_floats(jit, k);
+    m.a = at_border(fill(m.a_size, 1), m.a_size), m.b = at_border(fill(m.b_size, 2), m.b_size);
+    m.c = at_border(emit_jit_numbers(m.size + 1, 3), m.size + 1);
+    m.d = at_border(emit_jit_numbers(m.size + 1, 4), m.size + 1);
+    m.scratch = (char *)at_border(nothing(m.room), m.room);
+    m.panels = (char *)at_border(nothing(m.room), m.room);
     return m;
 }
 
 static void matrices_free(Matrices *m) {
-    free(m->a), free(m->b), free(m->c), free(m->d), free(m->scratch), free(m->panels);
+    at_border_free(m->a, m->a_size), at_border_free(m->b, m->b_size);
+    at_border_free(m->c, m->size + 1), at_border_free(m->d, m->size + 1);
+    at_border_free((float *)m->scratch, m->room), at_border_free((float *)m->panels, m->room);
 }
 
 static EmitJit *jit, *fp32;
@@ -172,10 +221,12 @@ static void expect_grad(const EmitJitShape *s, const float *c, const float *x, c
 static void check_grad(int k, int64_t rows) {
     const EmitJitShape *s = &shapes[k];
     size_t size = (size_t)(s->n * s->k);
-    float *x = with_small_numbers((size_t)(rows * s->k) + 1, 1),
-          *g = emit_jit_numbers((size_t)(rows * s->n) + 1, 2), *c = emit_jit_numbers(size + 1, 3),
-          *d = emit_jit_numbers(size, 4);
-    char *scratch = (char *)emit_jit_numbers((size_t)emit_jit_scratch(jit, k) / 4 + 1, 5);
+    size_t x_size = (size_t)(rows * s->k), g_size = (size_t)(rows * s->n), room = scratch_floats(jit, k);
+    float *x = at_border(with_small_numbers(x_size, 1), x_size),
+          *g = at_border(emit_jit_numbers(g_size, 2), g_size),
+          *c = at_border(emit_jit_numbers(size + 1, 3), size + 1),
+          *d = at_border(emit_jit_numbers(size, 4), size);
+    char *scratch = (char *)at_border(nothing(room), room);
     float guard = c[size];
     int64_t tiles = emit_jit_tiles(jit, k), blocks[] = {rows / 3, rows - rows / 3};
     emit_jit_grad(jit, k)(c, x, g, scratch, 0, tiles, rows);
@@ -192,7 +243,9 @@ static void check_grad(int k, int64_t rows) {
         emit_jit_grown(jit, k)(c, x + blocks[0] * s->k, g + blocks[0] * s->n, scratch, 0, tiles, blocks[1]);
         expect_grad(s, c, x, g, blocks, 2);
     }
-    free(x), free(g), free(c), free(d), free(scratch);
+    at_border_free(x, x_size), at_border_free(g, g_size), at_border_free(c, size + 1),
+        at_border_free(d, size);
+    at_border_free((float *)scratch, room);
 }
 
 static void test_weight_gradients(void **state) {
@@ -225,19 +278,28 @@ static void test_rounding(void **state) {
     free(scratch);
 }
 
+/* Each kernel gave its tiles back, and used some. */
+static void test_tiles_given_back(void **state) {
+    (void)state;
+    assert_true(amx_is_released());
+    assert_true(!amx == !amx_products());
+}
+
 static int run(int vector_floats) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),           cmocka_unit_test(test_small_numbers),
-        cmocka_unit_test(test_same_as_fp32_tiles), cmocka_unit_test(test_weight_gradients),
-        cmocka_unit_test(test_rounding),
+        cmocka_unit_test(test_products),         cmocka_unit_test(test_small_numbers),
+        cmocka_unit_test(test_weight_gradients), cmocka_unit_test(test_rounding),
+        cmocka_unit_test(test_tiles_given_back), cmocka_unit_test(test_same_as_fp32_tiles), /* not AMX */
     };
+    amx = vector_floats == EMIT_JIT_AMX;
     for (int i = 0; i < SHAPES; i++) plain[i] = shapes[i], plain[i].bf16 = 0;
     jit = emit_jit_products(shapes, SHAPES, vector_floats);
     fp32 = emit_jit_products(plain, SHAPES, vector_floats);
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    size_t n = sizeof tests / sizeof *tests - amx;
+    int failed = _cmocka_run_group_tests(amx ? "AMX" : "vectors", tests, n, NULL, NULL);
     emit_jit_free(jit), emit_jit_free(fp32);
     return failed;
 }
 
 /* The sanitizers don't see into generated code: their tree leaves the code for other CPUs out. */
-int main(void) { return (getenv("CTRC_TEST_LIGHT") ? 0 : run(0)) + run(EMIT_JIT_BF16); }
+int main(void) { return (getenv("CTRC_TEST_LIGHT") ? 0 : run(0)) + run(EMIT_JIT_BF16) + run(EMIT_JIT_AMX); }

@@ -1,6 +1,7 @@
 /* Each pass against tests/golden/passes/PASS/NAME.in.ir and NAME.out.ir: the examples of the passes'
  * comments, and each rewrite and each case in which one must not be made. NAME.args holds the pass's
- * arguments, if there are any; one beside a NAME.bf16 is for a CPU with products of bfloat16.
+ * arguments, if there are any; one beside a NAME.bf16 is for a CPU with products of bfloat16, beside a
+ * NAME.amx for one that has AMX for them.
  * CTRC_UPDATE_GOLDEN=1 writes the outputs anew. */
 #include <dirent.h>
 #include <setjmp.h>
@@ -32,11 +33,16 @@ static char *args_beside(Arena *a, const char *path) {
     return args;
 }
 
-static PassTarget target_of(Arena *a, const char *path) {
+static bool is_beside(Arena *a, const char *path, const char *ending) {
     size_t size, stem = strlen(path) - strlen(".in.ir");
-    char *text = slurp(arena_printf(a, "%.*s.bf16", (int)stem, path), &size);
+    char *text = slurp(arena_printf(a, "%.*s.%s", (int)stem, path, ending), &size);
     free(text);
-    return text ? (PassTarget){16, 32, 32768, 524288, true} : (PassTarget){8, 16, 32768, 524288, false};
+    return text;
+}
+
+static PassTarget target_of(Arena *a, const char *path) {
+    bool amx = is_beside(a, path, "amx"), bf16 = amx || is_beside(a, path, "bf16");
+    return (PassTarget){bf16 ? 16 : 8, bf16 ? 32 : 16, 32768, 524288, bf16, amx};
 }
 
 /* What the pass makes of the file, as text; its messages if it fails. Malloc'd. */
