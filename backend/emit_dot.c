@@ -5,8 +5,8 @@
  * as one, "embed ×24". Two nodes are alike if op, sizes and kind are, and if what they read and what reads
  * them is alike in turn: the coarsest such division, found by refining one by op and type alone until nothing
  * changes. Constants are not drawn, as their edges would cross everything. What only the backward pass and
- * the updates compute stands in clusters of its own, and what it reads of the forward pass comes by grey
- * edges. */
+ * the updates compute stands in clusters of its own, below the forward pass (newrank: edges between clusters
+ * count for rows, too), and what it reads of that comes by grey edges. */
 #include <stdlib.h>
 #include <string.h>
 #include "backend/plan_facts.h"
@@ -18,7 +18,7 @@ typedef struct {
     uint64_t *key; /* of each node: equal ones are drawn as one */
     int *group;    /* of each node: the first one with its key; -1: not drawn */
     int *size;     /* of each group, at its first node */
-    bool *forward; /* a prediction, metric or loss depends on it */
+    bool *forward; /* a prediction, metric, loss or running statistic depends on it */
     FILE *out;
 } Dot;
 
@@ -108,7 +108,7 @@ static void find_groups(Dot *d) {
     const IrBody *b = d->b;
     for (int i = 0; i < b->n; i++) b->nodes[i]->mark = i;
     for (int i = b->n - 1; i >= 0; i--) {
-        d->forward[i] |= ir_ops[b->nodes[i]->op].effect == EFFECT_ROOT;
+        d->forward[i] |= ir_ops[b->nodes[i]->op].effect == EFFECT_ROOT || b->nodes[i]->op == OP_BNUPDATE;
         for (int k = 0; d->forward[i] && k < b->nodes[i]->n_in; k++)
             d->forward[b->nodes[i]->in[k]->mark] = true;
     }
@@ -136,9 +136,10 @@ static const char *style(const IrNode *n) {
     }
 }
 
-/* What the op is about beside its operands: a weight, a column, a name. */
+/* What the op is about beside its operands: a weight, which a region that writes it has inside, a column, a
+ * name. */
 static const char *about(const IrProgram *p, const IrNode *n) {
-    const IrAttr *a = ir_attr(n, "w");
+    const IrAttr *a = ir_attr(ir_is_update_region(n) ? ir_writer(n) : n, "w");
     if (a) return p->weights[a->i].name;
     if ((a = ir_attr(n, "col"))) return p->input.columns[a->i].name;
     if ((a = ir_attr(n, "name"))) return a->s;
@@ -292,7 +293,7 @@ void backend_emit_dot(IrProgram *p, FILE *out) {
         d.forward = ARENA_ARRAY(p->arena, bool, n);
         find_groups(&d);
         fprintf(out, "digraph \"%s\" {\n", p->funcs[f]->name);
-        fputs("  rankdir=TB; ranksep=0.35; nodesep=0.18; fontname=\"Helvetica\"; fontsize=11; labeljust=l;\n"
+        fputs("  rankdir=TB; newrank=true; ranksep=0.35; nodesep=0.18; fontname=\"Helvetica\"; fontsize=11; labeljust=l;\n"
               "  style=\"rounded\"; color=\"#adb5bd\";\n"
               "  node [shape=box style=\"rounded,filled\" fillcolor=white fontname=\"Helvetica\" fontsize=10 "
               "height=0.3 margin=\"0.08,0.04\"];\n"

@@ -163,6 +163,9 @@ if has dot; then
   dot -Tplain g.dot > g.plain 2> err || fail "dot: $(cat err)"
   awk '$1 == "graph" { n++; if (n == 3) wide = $3 } $1 == "node" && n == 3 { boxes++ }
        END { print boxes " boxes, " wide " inches"; exit !(n == 3 && boxes > 20 && boxes < 90 && wide < 45) }' g.plain > size || fail "DeepFM's graph: $(cat size)"
+  # what is computed later stands further down, the backward pass too (plain's y grows upward)
+  awk '$1 == "graph" { n++ } n == 1 && $1 == "node" { y[$2] = $4 } n == 1 && $1 == "edge" { edges++; if (y[$2] <= y[$3]) up = up " " $2 "->" $3 }
+       END { print edges " edges, upwards:" up; exit !(edges > 100 && up == "") }' g.plain > size || fail "DeepFM's train: $(cat size)"
 else echo "no dot here: graphs aren't drawn"; fi
 ctrc_quiet clicks.ctr --emit=llvm -o m.ll
 for f in train eval predict; do grep -qE "^define .*void @ctrc_$f\(" m.ll || fail "no ctrc_$f in the LLVM text"; done

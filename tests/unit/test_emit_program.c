@@ -214,6 +214,7 @@ static void test_dot(void **state) {
     assert_true(boxes < nodes);
     assert_non_null(strstr(t.data, "label=\"column ×4\\nworkclass, race … native_country\\nstr\""));
     assert_non_null(strstr(t.data, "\\nwith "));
+    assert_non_null(strstr(t.data, "matmul_grad_w+update\\ndense.kernel\"")); /* what a region writes */
     assert_non_null(strstr(t.data, "subgraph \"cluster_"));
     free(t.data);
 }
