@@ -257,6 +257,12 @@ static void add_id(PassGrad *c, PassGradWeight *w, IrNode *id) {
     ARENA_PUSH(c->p->arena, w->ids, w->n_ids, w->cap_ids, id);
 }
 
+/* A number that one-hots are multiplied with or divided by; it may be made of others, which name no rows. */
+static bool is_factor(const IrNode *n, int operand) {
+    return (n->op == OP_MUL || n->op == OP_DIV) && operand != pass_linear_operand(n) &&
+           pass_is_number(n->in[operand]);
+}
+
 /* The one-hots that reach the left side of the product at `at` by sums and the like, which leave a row of
  * zeros a row of zeros. mark: reaches it. */
 static void add_onehots(PassGrad *c, PassGradWeight *w, IrBody *body, int at) {
@@ -264,7 +270,7 @@ static void add_onehots(PassGrad *c, PassGradWeight *w, IrBody *body, int at) {
     body->nodes[at]->in[0]->mark = 1;
     for (int i = at - 1; i >= 0; i--)
         for (int k = 0; body->nodes[i]->mark && k < body->nodes[i]->n_in; k++)
-            body->nodes[i]->in[k]->mark = 1;
+            if (!is_factor(body->nodes[i], k)) body->nodes[i]->in[k]->mark = 1;
     for (int i = 0; i < at; i++)
         if (body->nodes[i]->mark && body->nodes[i]->op == OP_ONEHOT) add_id(c, w, body->nodes[i]->in[0]);
 }

@@ -34,6 +34,8 @@
  *   %13 = add %10, %12 : f32[8]
  * (tests/golden/passes/onehot-to-embedding/concat.*)
  *
+ * A slice of such a concat, its sum or mean along a list, or a multiple of it is first made part by part.
+ *
  * The weight stays one, with its checkpoint, initial values, fans, l2 and clip_norm; and as a lookup is one
  * in the whole weight, its gradient is made by row, where a slice's rows would need the one-hots again.
  *
@@ -49,6 +51,69 @@ static int onehots_in(const IrNode *n) {
         if (n->in[i]->mark) return SPLIT_HAS_ONEHOTS;
     return depth;
 }
+
+/* ---- ops on concats that have one-hots ---- */
+
+/* Of an op that does the same to each part of such a concat, or takes some of them: which operand that is;
+ * else -1. */
+static int concat_operand(const IrNode *n) {
+    int k = 0;
+    switch (n->op) {
+    case OP_SLICE:
+    case OP_SEGSUM:
+    case OP_SEGMEAN: break;
+    case OP_MUL:
+    case OP_DIV:
+        k = pass_linear_operand(n);
+        if (!pass_is_number(n->in[1 - k])) return -1;
+        break;
+    default: return -1;
+    }
+    const IrNode *x = n->in[k];
+    return x->op == OP_CONCAT && x->mark == SPLIT_HAS_ONEHOTS && x->type.rank == 1 ? k : -1;
+}
+
+static IrNode *marked(IrNode *n) {
+    if (n) n->mark = onehots_in(n);
+    return n;
+}
+
+/* What n does, done to one part of its operand. Of a slice, the part's elements from `begin` to `end`. */
+static IrNode *done_to(IrBuilder *b, const IrNode *n, int operand, IrNode *part, int64_t begin, int64_t end) {
+    if (n->op == OP_SLICE)
+        return end - begin == ir_type_width(part->type) ? part : marked(pass_slice(b, part, 0, begin, end));
+    if ((n->op == OP_SEGSUM || n->op == OP_SEGMEAN) && part->type.live != LIVE_POS)
+        part = pass_along_list(b, part, n->in[0]->type); /* a row's value, which the concat repeats */
+    IrNode *in[2] = {n->in[0], n->n_in > 1 ? n->in[1] : NULL};
+    in[operand] = part;
+    return part ? marked(ir_build(b, n->op, n->n_in, in, n->n_attrs, n->attrs)) : NULL;
+}
+
+/* n as a concat of what it does to the parts of its operand x, or to those that a slice meets. */
+static IrNode *by_part(IrBuilder *b, const IrNode *n, int operand, IrNode *x, int64_t begin, int64_t end,
+                       int depth) {
+    if (x->op != OP_CONCAT || x->mark != SPLIT_HAS_ONEHOTS || depth == SPLIT_DEPTH)
+        return done_to(b, n, operand, x, begin, end);
+    IrNode **part = ARENA_ARRAY(b->p->arena, IrNode *, x->n_in);
+    IrAttr axis = ir_ai("axis", 0);
+    int parts = 0;
+    for (int64_t i = 0, at = 0, width; i < x->n_in; i++, at += width) {
+        width = ir_type_width(x->in[i]->type);
+        int64_t from = begin > at ? begin - at : 0, to = end < at + width ? end - at : width;
+        if (from < to) part[parts++] = by_part(b, n, operand, x->in[i], from, to, depth + 1);
+    }
+    return parts == 1 ? part[0] : marked(ir_build(b, OP_CONCAT, parts, part, 1, &axis));
+}
+
+static IrNode *into_concat(IrBuilder *b, const IrNode *n, int operand) {
+    IrNode *x = n->in[operand];
+    bool slice = n->op == OP_SLICE;
+    IrNode *y = by_part(b, n, operand, x, slice ? ir_attr_i(n, "begin") : 0,
+                        slice ? ir_attr_i(n, "end") : ir_type_width(x->type), 0);
+    return y && y->type.live != n->type.live ? marked(pass_along_list(b, y, n->type)) : y;
+}
+
+/* ---- products ---- */
 
 /* Opens what has one-hots; all else is one atom each, and what isn't to be looked up is one product. */
 static bool open_onehots(Split *s, IrNode *product) {
@@ -71,6 +136,8 @@ static IrNode *lookup_in_whole(PassRewrite *rw, IrNode *n) {
 
 static IrNode *visit(PassRewrite *rw, IrNode *n) {
     n->mark = onehots_in(n);
+    int operand = concat_operand(n);
+    if (operand >= 0) return into_concat(&rw->b, n, operand);
     if (n->op == OP_EMBED || n->op == OP_EMBEDPOOL) return lookup_in_whole(rw, n);
     if (n->op != OP_MATMUL) return n;
     if (pass_is_onehot_product(n)) return pass_looked_up(&rw->b, n->in[0], n->in[1], 0);

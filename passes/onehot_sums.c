@@ -3,9 +3,12 @@
 
 enum { MAX_DEPTH = 10000 }; /* of sums of one-hots: pass_looked_up goes down by recursion */
 
-static bool is_number(const IrNode *n) {
+bool pass_is_number(const IrNode *n) {
     return n->type.elem == TY_F32 && ir_type_size(n->type) == 1 && n->type.rank == 1;
 }
+
+/* The number may be a one-hot of one value itself: then the product isn't linear in it, nor looked up there. */
+int pass_linear_operand(const IrNode *n) { return n->op == OP_MUL && !pass_is_number(n->in[1]) ? 1 : 0; }
 
 int pass_onehot_depth(const IrNode *n) {
     const IrNode *x = n->n_in > 0 ? n->in[0] : NULL, *y = n->n_in > 1 ? n->in[1] : NULL;
@@ -17,8 +20,13 @@ int pass_onehot_depth(const IrNode *n) {
         if (x->mark > 0 && y->mark > 0 && ir_same_dims(x->type, y->type))
             deeper = x->mark > y->mark ? x->mark : y->mark;
         break;
-    case OP_MUL: deeper = is_number(y) ? x->mark : is_number(x) ? y->mark : 0; break;
-    case OP_DIV: deeper = is_number(y) ? x->mark : 0; break;
+    case OP_MUL:
+    case OP_DIV:
+        if (pass_is_number(n->in[1 - pass_linear_operand(n)])) deeper = n->in[pass_linear_operand(n)]->mark;
+        break;
+    case OP_BROADCAST:
+        if (ir_same_dims(x->type, n->type)) deeper = x->mark;
+        break;
     case OP_NEG:
     case OP_SEGSUM:
     case OP_SEGMEAN: deeper = x->mark; break;
@@ -47,10 +55,17 @@ static IrNode *looked_up(Lookup *l, IrNode *n) {
     for (int i = 0; i < l->n; i++)
         if (l->made[i].from == n) return l->made[i].to;
     IrNode *in[2] = {0}, *r;
+    bool scaled = n->op == OP_MUL || n->op == OP_DIV;
     for (int i = 0; i < n->n_in && n->op != OP_ONEHOT; i++)
-        in[i] = n->in[i]->mark > 0 ? looked_up(l, n->in[i]) : n->in[i];
+        in[i] = scaled && i != pass_linear_operand(n) ? n->in[i] : looked_up(l, n->in[i]);
+    if (scaled && pass_linear_operand(n) && in[0]->mark > 0) { /* behind the lookup it is a factor for good */
+        IrNode *number = in[0];
+        in[0] = in[1], in[1] = number;
+    }
     if (n->op == OP_ONEHOT)
         r = ir_build2(l->b, OP_EMBED, pass_moved_id(l->b, n->in[0], l->weight, l->first), l->weight);
+    else if (n->op == OP_BROADCAST)
+        r = pass_along_list(l->b, in[0], n->type);
     else
         r = n->n_in == 2 ? ir_build2(l->b, n->op, in[0], in[1]) : ir_build1(l->b, n->op, in[0]);
     Made made = {n, r};

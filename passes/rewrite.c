@@ -232,6 +232,12 @@ IrNode *pass_matmul(IrBuilder *b, IrNode *x, IrNode *y, bool ta, bool tb) {
     return ir_build(b, OP_MATMUL, 2, in, 2, a);
 }
 
+IrNode *pass_along_list(IrBuilder *b, IrNode *x, IrType like) {
+    if (!x) return NULL;
+    IrAttr a[2] = {ir_ail(b->p->arena, "shape", x->type.dim, x->type.rank), ir_ai("axis", like.axis)};
+    return ir_build(b, OP_BROADCAST, 1, &x, 2, a);
+}
+
 IrNode *pass_seg_len(IrBuilder *b, int axis) {
     IrAttr a = ir_ai("axis", axis);
     return ir_build(b, OP_SEGLEN, 0, NULL, 1, &a);

@@ -192,9 +192,7 @@ static IrNode *add_lookups(const Split *s, IrBuilder *b, IrNode *sum) {
 /* Nothing that lives as often as the result is left where a row's value was only repeated along a list. */
 static IrNode *along_list(Split *s, IrBuilder *b, IrNode *y) {
     IrType t = s->product->type;
-    if (!y || y->type.live == t.live) return y;
-    IrAttr a[2] = {ir_ail(b->p->arena, "shape", t.dim, t.rank), ir_ai("axis", t.axis)};
-    return ir_build(b, OP_BROADCAST, 1, &y, 2, a);
+    return !y || y->type.live == t.live ? y : pass_along_list(b, y, t);
 }
 
 /* The slices of W, in the order in which they stand in it: so differentiate adds up their gradients neighbour

@@ -190,6 +190,11 @@ static IrNode *batchnorm(Gen *g, IrNode *x) {
     return ir_build(&g->b, OP_BATCHNORM, 5, in, 2, a);
 }
 
+/* A number a row: one of the file, or a one-hot of one value. */
+static IrNode *number(Gen *g) {
+    return below(g, 3) ? fx_column(&g->b, COL_X) : ir_build1(&g->b, OP_ONEHOT, fx_hash(&g->b, COL_S, 1));
+}
+
 /* A lookup in a new table or the first one, of one text or a list, in one of the ways a model may say it. */
 static IrNode *lookup(Gen *g) {
     IrBuilder *b = &g->b;
@@ -210,7 +215,7 @@ static IrNode *lookup(Gen *g) {
     IrNode *one = ir_build1(b, OP_ONEHOT, id);
     if (list && below(g, 2)) one = ir_build1(b, below(g, 2) ? OP_SEGMEAN : OP_SEGSUM, one);
     if (below(g, 3) == 0) one = ir_build2(b, OP_ADD, one, ir_build1(b, OP_ONEHOT, fx_hash(b, COL_S, 6)));
-    if (below(g, 3) == 0) one = ir_build2(b, OP_MUL, fx_column(b, COL_X), one);
+    if (below(g, 3) == 0) one = ir_build2(b, OP_MUL, number(g), one);
     return ir_build(b, OP_MATMUL, 2, (IrNode *[]){one, rows}, 2, plain);
 }
 
@@ -262,8 +267,24 @@ static IrNode *onehots(Gen *g) {
     IrNode *x = ir_build1(b, OP_ONEHOT, fx_hash(b, list ? COL_LS : COL_S, 6));
     if (list && below(g, 2)) x = ir_build1(b, below(g, 2) ? OP_SEGSUM : OP_SEGMEAN, x);
     if (below(g, 4) == 0) x = ir_build2(b, OP_SUB, x, ir_build1(b, OP_ONEHOT, fx_hash(b, COL_S, 6)));
-    if (below(g, 4) == 0) x = ir_build2(b, OP_MUL, x, fx_column(b, COL_X));
+    if (below(g, 4) == 0) x = ir_build2(b, OP_MUL, x, number(g));
     return below(g, 5) ? x : ir_build1(b, OP_NEG, x);
+}
+
+/* A concat of rank 1, pooled, scaled or cut. */
+static IrNode *of_concat(Gen *g, IrNode *x) {
+    int64_t n = ir_type_width(x->type), from = (int64_t)below(g, (uint64_t)n);
+    switch (below(g, 4)) {
+    case 0: return ir_build2(&g->b, OP_MUL, x, number(g));
+    case 1: return ir_build2(&g->b, OP_MUL, ir_const(&g->b, 0.5), x);
+    case 2: {
+        IrAttr cut[3] = {ir_ai("axis", 0), ir_ai("begin", from),
+                         ir_ai("end", from + 1 + (int64_t)below(g, (uint64_t)(n - from)))};
+        return ir_build(&g->b, OP_SLICE, 1, &x, 3, cut);
+    }
+    default:
+        return x->type.live == LIVE_POS ? ir_build1(&g->b, below(g, 2) ? OP_SEGMEAN : OP_SEGSUM, x) : x;
+    }
 }
 
 /* concat(x, onehot, …) @ W, some of it summed, inside another concat, used twice, or not linear. */
@@ -279,11 +300,15 @@ static IrNode *dense_of_onehots(Gen *g) {
     }
     IrNode *x = ir_build(b, OP_CONCAT, n, part, 1, &axis);
     if (below(g, 3) == 0) x = ir_build(b, OP_CONCAT, 2, (IrNode *[]){x, onehots(g)}, 1, &axis);
+    IrNode *whole = x;
+    if (below(g, 3) == 0) x = of_concat(g, x);
+    bool cut = x->op == OP_SLICE;
     if (below(g, 4) == 0)
         x = ir_build2(b, below(g, 2) ? OP_ADD : OP_SUB, x, vector_weight(g, ir_type_size(x->type)));
     IrNode *y = dense(g, x);
     if (below(g, 4) == 0) y = ir_build2(b, OP_MUL, y, fx_scalar(b, dense(g, x), factor));
-    return y;
+    /* what was cut away counts too: see move */
+    return cut ? ir_build2(b, OP_ADD, y, fx_scalar(b, whole, factor)) : y;
 }
 
 /* A lookup in some rows of a weight that is used whole as well. */
