@@ -17,6 +17,17 @@ static char *trimmed(Arena *a, const char *from, const char *to) {
     return arena_strndup(a, from, (size_t)(to - from));
 }
 
+static bool next_pair(Arena *a, const char **s, char **key, char **value);
+
+/* Without blanks and quotes, so that equal arguments have equal text, however they were written. */
+static char *canonical(Arena *a, const char *args) {
+    char *key, *value, *text = NULL;
+    while (next_pair(a, &args, &key, &value))
+        text = arena_printf(a, "%s%s%s%s%s", text ? text : "", text ? "," : "", key, value ? "=" : "",
+                            value ? value : "");
+    return text && *text ? text : NULL;
+}
+
 bool pass_parse_args(Arena *a, Diag *d, const char *text, PassArg **out, int *n) {
     int cap = *n;
     for (const char *s = skip_space(text); *s;) {
@@ -38,8 +49,7 @@ bool pass_parse_args(Arena *a, Diag *d, const char *text, PassArg **out, int *n)
                 diag_error(d, no_place, NULL, "expected ')' after the arguments of pass '%s'", arg.name);
                 return false;
             }
-            arg.args = trimmed(a, open, s - 1);
-            if (!*arg.args) arg.args = NULL;
+            arg.args = canonical(a, trimmed(a, open, s - 1));
         }
         s = skip_space(s);
         if (*s && *s != ',') {
@@ -55,14 +65,17 @@ bool pass_parse_args(Arena *a, Diag *d, const char *text, PassArg **out, int *n)
     return true;
 }
 
-/* Calls for each key=value in turn: *s moves on; false at the end. */
+/* Calls for each key=value in turn, a value of "value" without the quotes, of a key alone NULL: *s moves on;
+ * false at the end. */
 static bool next_pair(Arena *a, const char **s, char **key, char **value) {
     if (!*s || !**s) return false;
     const char *end = *s;
     while (*end && *end != ',') end++;
     const char *eq = memchr(*s, '=', (size_t)(end - *s));
     *key = trimmed(a, *s, eq ? eq : end);
-    *value = eq ? trimmed(a, eq + 1, end) : arena_strdup(a, "");
+    *value = eq ? trimmed(a, eq + 1, end) : NULL;
+    size_t n = eq ? strlen(*value) : 0;
+    if (n > 1 && (*value)[0] == '"' && (*value)[n - 1] == '"') *value = arena_strndup(a, *value + 1, n - 2);
     *s = *end ? end + 1 : end;
     return true;
 }
@@ -70,19 +83,47 @@ static bool next_pair(Arena *a, const char **s, char **key, char **value) {
 const char *pass_arg(IrProgram *p, const char *args, const char *key) {
     char *k, *v;
     while (next_pair(p->arena, &args, &k, &v))
-        if (!strcmp(k, key)) return v;
+        if (!strcmp(k, key)) return v ? v : "";
     return NULL;
+}
+
+/* "a, b or c" */
+static const char *joined(Arena *a, const char *const *words, int n, const char *last) {
+    const char *list = words[0];
+    for (int i = 1; i < n; i++) list = arena_printf(a, "%s%s%s", list, i + 1 < n ? ", " : last, words[i]);
+    return list;
+}
+
+/* What an unknown argument may have been meant to be. */
+static const char *known_ones(IrProgram *p, const char *key, const char *const *known, int n) {
+    const char *near = diag_did_you_mean(p->diag, key, known, n);
+    if (near) return near;
+    if (!n) return "it takes none";
+    return arena_printf(p->arena, "it takes %s", joined(p->arena, known, n, " and "));
+}
+
+/* Whether `key` stands in `args` before `end`. */
+static bool stands_before(IrProgram *p, const char *args, const char *end, const char *key) {
+    char *k, *v;
+    while (args < end && next_pair(p->arena, &args, &k, &v))
+        if (args < end && !strcmp(k, key)) return true;
+    return false;
 }
 
 bool pass_args_known(IrProgram *p, const char *pass, const char *args, const char *const *known,
                      int n_known) {
+    const char *all = args;
     char *k, *v;
     while (next_pair(p->arena, &args, &k, &v)) {
         bool found = false;
+        if (stands_before(p, all, args, k)) {
+            diag_error(p->diag, no_place, NULL, "pass '%s' has argument '%s' twice", pass, k);
+            return false;
+        }
         for (int i = 0; i < n_known; i++) found |= !strcmp(k, known[i]);
         if (!found) {
-            diag_error(p->diag, no_place, diag_did_you_mean(p->diag, k, known, n_known),
-                       "pass '%s' has no argument '%s'", pass, k);
+            diag_error(p->diag, no_place, known_ones(p, k, known, n_known), "pass '%s' has no argument '%s'",
+                       pass, k);
             return false;
         }
     }
@@ -100,13 +141,6 @@ bool pass_arg_int(IrProgram *p, const char *pass, const char *args, const char *
     return false;
 }
 
-/* "a, b or c" */
-static const char *alternatives(Arena *a, const char *const *words, int n) {
-    const char *list = words[0];
-    for (int i = 1; i < n; i++) list = arena_printf(a, "%s%s%s", list, i + 1 < n ? ", " : " or ", words[i]);
-    return list;
-}
-
 bool pass_arg_word(IrProgram *p, const char *pass, const char *args, const char *key,
                    const char *const *words, int n_words, int *out) {
     const char *text = pass_arg(p, args, key);
@@ -115,7 +149,7 @@ bool pass_arg_word(IrProgram *p, const char *pass, const char *args, const char 
         if (!strcmp(text, words[i])) return *out = i, true;
     if (!text) return true;
     diag_error(p->diag, no_place, NULL, "%s: expected %s=%s, found '%s'", pass, key,
-               alternatives(p->arena, words, n_words), text);
+               joined(p->arena, words, n_words, " or "), text);
     return false;
 }
 

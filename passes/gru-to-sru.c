@@ -144,6 +144,10 @@ static const char *names(Arena *a, const Layers *all) {
 
 static bool choose_named(IrProgram *p, Layers *all, const char *pattern) {
     bool found = false;
+    if (!*pattern) {
+        diag_error(p->diag, (Span){0}, NULL, "gru-to-sru: expected paths of layers in layers=A|B, found ''");
+        return false;
+    }
     for (int i = 0; i < all->n; i++) {
         Layer *l = &all->v[i];
         if (l->op->op != OP_GRU || !named(p, all, l, pattern)) continue;

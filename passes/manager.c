@@ -97,6 +97,15 @@ static bool request_known(IrProgram *p, int number) {
     return false;
 }
 
+/* The command line may say both, in two places of a script. */
+static void note_contradictions(IrProgram *p, const PassOptions *o) {
+    for (int i = 0; i < o->n_enable; i++)
+        for (int k = 0; k < o->n_disable; k++)
+            if (!strcmp(o->enable[i].name, o->disable[k].name))
+                diag_warn(p->diag, no_place, NULL, "pass '%s' is left out: --disable=%s wins over --enable",
+                          o->disable[k].name, o->disable[k].name);
+}
+
 /* Names that aren't passes, and passes that can't be left out. */
 static bool check_wishes(IrProgram *p, const PassOptions *o) {
     bool ok = true;
@@ -306,6 +315,7 @@ static void note_past(IrProgram *p, const PassOptions *o, int start) {
 
 bool pass_run_all(IrProgram *p, const PassOptions *o) {
     if (!check_wishes(p, o)) return false;
+    note_contradictions(p, o);
     bool *did = ARENA_ARRAY(p->arena, bool, pass_count), *ran = ARENA_ARRAY(p->arena, bool, pass_count);
     ir_renumber(p);
     int start = resume_at(p);

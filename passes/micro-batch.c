@@ -142,7 +142,12 @@ bool pass_micro_batch(IrProgram *p, const PassOptions *o, const char *args) {
     IrFunc *train = ir_func(p, "train");
     Blocks x = {0};
     if (!read_n(p, o, args, train, &x.n)) return false;
-    if (!train || x.n < 2) return true;
+    if (!train) return true;
+    if (x.n < 2) {
+        diag_note(p->diag, (Span){0}, "micro-batch: a step of %lld rows is one block (n=1)",
+                  (long long)p->batch);
+        return true;
+    }
     const IrNode *whole = needs_whole(train);
     if (whole) {
         diag_warn(p->diag, whole->span, NULL, "micro-batch: this needs a sum over all rows of the step (%s)",

@@ -7,7 +7,8 @@ bool pass_is_number(const IrNode *n) {
     return n->type.elem == TY_F32 && ir_type_size(n->type) == 1 && n->type.rank == 1;
 }
 
-/* The number may be a one-hot of one value itself: then the product isn't linear in it, nor looked up there. */
+/* The number may be a one-hot of one value itself: then the product isn't linear in it, nor looked up there.
+ */
 int pass_linear_operand(const IrNode *n) { return n->op == OP_MUL && !pass_is_number(n->in[1]) ? 1 : 0; }
 
 int pass_onehot_depth(const IrNode *n) {

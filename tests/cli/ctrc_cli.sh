@@ -37,6 +37,7 @@ optimizer sgd(lr = lr)
 train(batch = 32, epochs = 1)
 END
 sed 's/dense(x, 1)/dense(tanh(x), 1)/' m.ctr > n.ctr
+sed 's/^z = .*/z = dense(onehot(hash(a, 100)), 1) + dense(x, 1)/' m.ctr > hot.ctr
 sed 's/hash(a/hash(aa/; s/bce_/bcee_/' m.ctr > broken.ctr
 
 # ---- without a model ----
@@ -68,6 +69,12 @@ asks 2 'enable "micro-batch"(m = 2)' "error: pass 'micro-batch' has no argument 
 asks 2 'enable "indicator-to-embedding"(combine = "max")' "error: indicator-to-embedding: expected combine=sum or concat, found 'max'"
 asks 2 'disable "schedule"' "error: pass 'schedule' can't be disabled: no program compiles without it"
 asks 0 'enable "gru-to-sru"' "warning: pass 'gru-to-sru' does not apply to this model"
+expect 0 "note: micro-batch: a step of 32 rows is one block (n=1)" m.ctr '--enable=micro-batch(n=1)' --emit=ir -o one.ir
+expect 0 "warning: pass 'micro-batch' is left out: --disable=micro-batch wins over --enable" m.ctr --enable=micro-batch --disable=micro-batch --emit=ir -o out.ir
+# however arguments are written, they are one text in what has been applied
+for args in '(dim=4,combine=sum)' '( dim = 4, combine = "sum" )'; do
+  expect 0 "applied indicator-to-embedding(dim=4,combine=sum), which changes the model" hot.ctr "--enable=indicator-to-embedding$args" --emit=ir -o args.ir
+done
 expect 2 "expected ')'" m.ctr '--enable=fuse(a=1'
 expect 2 "--print-only needs" m.ctr --print-only=p
 expect 2 "unknown --march 'sparc'" m.ctr --march=sparc

@@ -191,7 +191,11 @@ static void test_argument_values(void **state) {
         {"gru-to-sru", "light,tied=true", "gru-to-sru: the light form has no reset gate that could be tied"},
         {"gru-to-sru", "layer=a", "pass 'gru-to-sru' has no argument 'layer'"},
         {"gru-to-sru", "layer=a", "hint: did you mean 'layers'?"},
+        {"gru-to-sru", "x=1", "hint: it takes layers, light and tied"},
+        {"gru-to-sru", "layers=a,light=true,layers=b", "pass 'gru-to-sru' has argument 'layers' twice"},
+        {"split-concat", "x", "hint: it takes none"},
         {"micro-batch", "n=0", "micro-batch: expected n from 1 to"},
+        {"micro-batch", "8", "hint: it takes n"},
         {"mixed-precision", NULL, "mixed-precision: the target has no bfloat16 products (avx512_bf16)"},
         {"mixed-precision", NULL,
          "hint: mixed-precision(force=true) computes the same with fp32 instructions"},
@@ -361,12 +365,12 @@ static void test_parse_args(void **state) {
     PassArg *list = NULL;
     int n = 0;
     begin(&w, false);
-    assert_true(pass_parse_args(w.a, w.d, " a , b( x=1, y=(2,3) ),c()", &list, &n));
+    assert_true(pass_parse_args(w.a, w.d, " a , b( x = \"1\", y=(2,3) ),c()", &list, &n));
     assert_int_equal(n, 3);
     assert_string_equal(list[0].name, "a");
     assert_null(list[0].args);
     assert_string_equal(list[1].name, "b");
-    assert_string_equal(list[1].args, "x=1, y=(2,3)");
+    assert_string_equal(list[1].args, "x=1,y=(2,3)");
     assert_string_equal(list[2].name, "c");
     assert_null(list[2].args);
     assert_true(pass_parse_args(w.a, w.d, "d", &list, &n)); /* adds */
