@@ -40,13 +40,19 @@ static IrCost ir_cost_bytes(const IrProgram *p, const IrNode *n) {
     return c;
 }
 
+/* What a row meets of a value: of statistics in blocks, those of its own block. */
+static double size_met(const IrNode *n, const IrNode *by) {
+    bool blocks = (n->op == OP_BNSTATS || n->op == OP_BNGSUMS) && n->type.rank == 3;
+    return size_of(n->type) / (blocks && ir_ops[by->op].cls == CLASS_NORM ? (double)n->type.dim[0] : 1);
+}
+
 /* `each` operations for every element that is read or made, whichever are more: a reduction reads more than
  * it makes, an elementwise op may stretch its operands. */
 static IrCost elementwise(const IrNode *n, double each) {
-    double size = size_of(n->type);
+    double size = size_met(n, n);
     IrCost c = {0, bytes_of(n->type)};
     for (int i = 0; i < n->n_in; i++) {
-        double operand = size_of(n->in[i]->type);
+        double operand = size_met(n->in[i], n);
         if (operand > size) size = operand;
         c.bytes += 4 * operand;
     }

@@ -156,8 +156,9 @@ bool pass_micro_batch(IrProgram *p, const PassOptions *o, const char *args) {
     }
     if (!pass_rewrite(p, train, visit, &x, NULL)) return false;
     train->blocks = x.n;
-    pass_effect(p, "micro-batch", "%lld blocks of up to %lld rows a step", (long long)x.n,
-                (long long)((p->batch + x.n - 1) / x.n));
+    int rows = (int)((p->batch + x.n - 1) / x.n);
+    pass_effect(p, "micro-batch", "%lld blocks of %s%s a step", (long long)x.n, rows > 1 ? "up to " : "",
+                pass_count_text(p, rows, "row"));
     if (x.norm)
         diag_note(p->diag, (Span){0},
                   "micro-batch: batch normalisation uses the statistics of each of %lld blocks",

@@ -397,9 +397,38 @@ static void test_step_cost(void **state) {
     fx_free(&fx);
 }
 
+/* Statistics of 4 blocks cost what those of the whole step cost: a row meets those of its own block. Only the
+ * sum over blocks reads them all. */
+static void test_cost_of_blocks(void **state) {
+    (void)state;
+    Fx fx = fx_new();
+    IrProgram *p =
+        fx_program(&fx, arena_printf(fx.arena, "%s%s", program,
+                                     "func f {\n"
+                                     "  %0 = column {col=weight} : f32[1]\n"
+                                     "  %1 = broadcast %0 {shape=[4]} : f32[4]\n"
+                                     "  %2 = const {value=[1, 2, 3, 4], shape=[4]} : always f32[4]\n"
+                                     "  %3 = bn_stats %1 : step f32[2,4]\n"
+                                     "  %4 = bn_stats %1 {blocks=4} : step f32[4,2,4]\n"
+                                     "  %5 = bn_norm %1, %3, %2, %2 {eps=0.1} : f32[4]\n"
+                                     "  %6 = bn_norm %1, %4, %2, %2 {eps=0.1} : f32[4]\n"
+                                     "  %7 = bn_grad_sums %1, %3, %5 {eps=0.1} : step f32[2,4]\n"
+                                     "  %8 = bn_grad_sums %1, %4, %5 {eps=0.1} : step f32[4,2,4]\n"
+                                     "  %9 = bn_grad %1, %3, %2, %7, %5 {eps=0.1} : f32[4]\n"
+                                     "  %10 = bn_grad %1, %4, %2, %8, %5 {eps=0.1} : f32[4]\n"
+                                     "  %11 = sum %8 {axis=0, keep=0} : step f32[2,4]\n"
+                                     "}\n"));
+    IrNode **node = ir_func(p, "f")->body.nodes;
+    for (int i = 3; i < 11; i += 2)
+        assert_true(ir_step_cost(p, node[i]).flops == ir_step_cost(p, node[i + 1]).flops);
+    assert_true(ir_step_cost(p, node[3]).flops > 0);
+    assert_true(ir_step_cost(p, node[11]).flops == 4 * 2 * 4);
+    fx_free(&fx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_step_cost),
+        cmocka_unit_test(test_step_cost), cmocka_unit_test(test_cost_of_blocks),
         cmocka_unit_test(test_attributes),
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_drop_weights),
