@@ -259,7 +259,7 @@ static IrNode *rewrite(IrBuilder *b, const Layers *all, Layer *l, IrNode *n) {
     IrNode *bias, *product = product_of(n, &bias);
     New m = {.b = b, .l = l->first, .path = new_path(p, all, l->path)};
     IrNode *x = product->in[0], *h = all->light ? sru_light(&m, x) : sru(&m, x, all->tied);
-    pass_effect(p, "gru-to-sru", "%s is %s now", l->path, m.path);
+    if (l == l->first) pass_effect(p, "gru-to-sru", "%s is %s now", l->path, m.path);
     return h;
 }
 
