@@ -105,12 +105,14 @@ static IrNode *by_part(IrBuilder *b, const IrNode *n, int operand, IrNode *x, in
     return parts == 1 ? part[0] : marked(ir_build(b, OP_CONCAT, parts, part, 1, &axis));
 }
 
-static IrNode *into_concat(IrBuilder *b, const IrNode *n, int operand) {
+/* A slice may meet only parts that live less often than the concat: of a row, they are repeated along its list. */
+static IrNode *into_concat(IrBuilder *b, IrNode *n, int operand) {
     IrNode *x = n->in[operand];
     bool slice = n->op == OP_SLICE;
     IrNode *y = by_part(b, n, operand, x, slice ? ir_attr_i(n, "begin") : 0,
                         slice ? ir_attr_i(n, "end") : ir_type_width(x->type), 0);
-    return y && y->type.live != n->type.live ? marked(pass_along_list(b, y, n->type)) : y;
+    if (!y || y->type.live == n->type.live) return y;
+    return n->type.live == LIVE_POS ? marked(pass_along_list(b, y, n->type)) : n;
 }
 
 /* ---- products ---- */
