@@ -239,6 +239,7 @@ typedef struct IrProgram {
     IrParam *params;      int n_params, cap_params;
     IrFunc **funcs;       int n_funcs, cap_funcs;
     const char **applied; int n_applied, cap_applied;   /* passes already run, with arguments */
+    Span *applied_spans;  int n_applied_spans, cap_applied_spans; /* of those that the text lists, in their order */
     const char *settled;       /* arguments that the pass just run found out itself, to be recorded as its own; or NULL */
     const char **effects; int n_effects, cap_effects;   /* what each did: "split-concat: …" */
     const char **requests; int n_requests, cap_requests; /* enable/disable lines of the file: "+p(args)" "-p" */

@@ -542,6 +542,8 @@ static bool read_items(Reader *r) {
         if (item == I_TRAIN) r->p->train_at = at;
         if (item == I_REQUEST)
             ARENA_PUSH(r->lx.arena, r->p->request_spans, r->p->n_request_spans, r->p->cap_request_spans, at);
+        if (item == I_APPLIED)
+            ARENA_PUSH(r->lx.arena, r->p->applied_spans, r->p->n_applied_spans, r->p->cap_applied_spans, at);
     }
     return !r->lx.failed;
 }

@@ -109,6 +109,8 @@ static void note_contradictions(IrProgram *p, const PassOptions *o) {
 /* Names that aren't passes, and passes that can't be left out. */
 static bool check_wishes(IrProgram *p, const PassOptions *o) {
     bool ok = true;
+    for (int i = 0; i < p->n_applied_spans; i++) /* where to go on from would be a guess */
+        ok &= known_at(p->diag, p->applied_spans[i], bare_name(p->arena, p->applied[i]));
     for (int i = 0; i < p->n_requests; i++) ok &= request_known(p, i);
     for (int i = 0; i < o->n_enable; i++) ok &= pass_known(p->diag, o->enable[i].name);
     for (int i = 0; i < o->n_disable; i++) ok &= pass_known(p->diag, o->disable[i].name);
@@ -319,6 +321,11 @@ bool pass_run_all(IrProgram *p, const PassOptions *o) {
     bool *did = ARENA_ARRAY(p->arena, bool, pass_count), *ran = ARENA_ARRAY(p->arena, bool, pass_count);
     ir_renumber(p);
     int start = resume_at(p);
+    if (start == pass_count && p->batch < 1) { /* else plan-memory sees it */
+        diag_error(p->diag, p->train_at.line ? p->train_at : p->text_end, NULL,
+                   "expected a batch of at least 1, found %lld", (long long)p->batch);
+        return false;
+    }
     note_past(p, o, start);
     if (o->watch) o->watch(o->watch_context, p, NULL);
     for (int i = start; i < pass_count; i++) {

@@ -25,8 +25,11 @@ for m in $models; do
   for k in 1 4 7 10 13 16 19; do head -c $((size * k / 20 + 3)) $m.ir > bad.ir; refused bad.ir 0 .; done
   sed '/^func eval/,$d' $m.ir > bad.ir; count=$((count + 1)); expect 2 "$ctrc" bad.ir --emit=obj -o obj; hears "bad.ir:$(($(wc -l < bad.ir) + 1)):1: error: the program has no function 'eval'"
   sed '/^func/,$d' $m.half.ir > bad.ir; refused bad.ir $(($(wc -l < bad.ir) + 1)) "differentiate needs func 'model', which this program doesn't have"
-  sed 's/^train batch=[0-9]*/train batch=0/' $m.half.ir > bad.ir; refused bad.ir "$(grep -n ^train bad.ir | cut -d : -f 1)" 'expected a batch of at least 1, found 0'
+  for f in $m.ir $m.half.ir; do
+    sed 's/^train batch=[0-9]*/train batch=0/' $f > bad.ir; refused bad.ir "$(grep -n ^train bad.ir | cut -d : -f 1)" 'expected a batch of at least 1, found 0'
+  done
   sed '/^train batch=/d' $m.half.ir > bad.ir; refused bad.ir $(($(wc -l < bad.ir) + 1)) 'expected a batch of at least 1, found 0'
+  damage $m.ir "$(grep -n '^applied "fuse"' $m.ir | cut -d : -f 1)" 's/fuse/fuze/'; refused bad.ir "$(grep -n '^applied "fuze"' bad.ir | cut -d : -f 1)" "unknown pass 'fuze'"
   for f in $m.ir $m.half.ir; do
     for n in $(lines $f '^  %[0-9]+ = [a-z].* : .*f32\['); do damage $f $n 's/ : (.*)f32\[([^]]*)\]/ : \1f32[\2,7]/'; refused bad.ir $n 'expected type .*f32\['; done
     for n in $(lines $f '^  %[0-9]+ = [a-z]'); do damage $f $n 's/ = ([a-z])/ = \1q/'; refused bad.ir $n "expected an op, found '[a-z]q"; done
