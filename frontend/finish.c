@@ -84,17 +84,21 @@ static void drop_unused_vocabs(Ev *ev, IrBody *b) {
 
 /* ---- tables ---- */
 
-/* Linear in one-hots: a product with it reads only the rows that ids name. */
+/* Linear in one-hots: a product with it reads only the rows that ids name. Expects this in `aux` of n's
+ * operands. */
 static bool of_onehots(const IrNode *n) {
+    int scaled = ir_scaled_operand(n);
     switch (n->op) {
     case OP_ONEHOT: return true;
     case OP_SEGSUM:
     case OP_SEGMEAN:
-    case OP_NEG: return of_onehots(n->in[0]);
+    case OP_NEG: return n->in[0]->aux;
+    case OP_MUL:
+    case OP_DIV: return scaled >= 0 && n->in[scaled]->aux;
     case OP_ADD:
     case OP_SUB:
-        return ir_type_width(n->in[0]->type) == ir_type_width(n->in[1]->type) && of_onehots(n->in[0]) &&
-               of_onehots(n->in[1]);
+        return ir_type_width(n->in[0]->type) == ir_type_width(n->in[1]->type) && n->in[0]->aux &&
+               n->in[1]->aux;
     default: return false;
     }
 }
@@ -103,7 +107,7 @@ static bool by_row(const IrNode *use, int operand) {
     if (operand != 1) return false;
     if (use->op == OP_EMBED) return true;
     return use->op == OP_MATMUL && use->in[0]->type.rank == 1 && !ir_attr_i(use, "ta") &&
-           !ir_attr_i(use, "tb") && of_onehots(use->in[0]);
+           !ir_attr_i(use, "tb") && use->in[0]->aux;
 }
 
 /* lazy: a table, or a weight all of whose uses are products with a one-hot. Decided here, before all passes.
@@ -111,10 +115,13 @@ static bool by_row(const IrNode *use, int operand) {
 static void decide_lazy(IrProgram *p, const IrBody *b) {
     for (int i = 0; i < p->n_weights; i++)
         p->weights[i].lazy = p->weights[i].trainable && !p->weights[i].running && p->weights[i].rank == 2;
-    for (int i = 0; i < b->n; i++)
+    for (int i = 0; i < b->n; i++) {
+        b->nodes[i]->aux = of_onehots(b->nodes[i]) ? b->nodes[i] : NULL;
         for (int k = 0; k < b->nodes[i]->n_in; k++)
             if (b->nodes[i]->in[k]->op == OP_WEIGHT && !by_row(b->nodes[i], k))
                 p->weights[ir_attr_i(b->nodes[i]->in[k], "w")].lazy = false;
+    }
+    for (int i = 0; i < b->n; i++) b->nodes[i]->aux = NULL;
 }
 
 /* ---- optimizers ---- */

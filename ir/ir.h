@@ -347,6 +347,8 @@ bool ir_is_reader(const IrNode *n);      /* made by the reader stage: columns an
 const IrNode *ir_writer(const IrNode *n);
 /* What the body gives as the region's result number `index`, 1 or more, by an `out`; NULL: there is none. */
 const IrNode *ir_result(const IrNode *region, int index);
+/* Of a product or quotient with a number f32[1] the operand that it scales; -1 if n is none. */
+int ir_scaled_operand(const IrNode *n);
 bool ir_sums_gradient(const IrNode *n);    /* over the rows of the step, of a weight: what such a region begins with */
 bool ir_is_update_region(const IrNode *n); /* a region that writes a weight: its gradient's sum, then the update */
 const IrNode *ir_product_of(const IrNode *n); /* the matrix product (class PROD) that n is or holds, else NULL */

@@ -164,6 +164,15 @@ const IrNode *ir_result(const IrNode *region, int index) {
     return NULL;
 }
 
+static bool is_number(const IrNode *n) {
+    return n->type.elem == TY_F32 && n->type.rank == 1 && ir_type_size(n->type) == 1;
+}
+
+int ir_scaled_operand(const IrNode *n) {
+    if ((n->op == OP_MUL || n->op == OP_DIV) && is_number(n->in[1])) return 0;
+    return n->op == OP_MUL && is_number(n->in[0]) ? 1 : -1;
+}
+
 const IrNode *ir_writer(const IrNode *n) {
     if (n->op == OP_FUSED && n->body && n->body->n) n = n->body->nodes[n->body->n - 1];
     return n && (unsigned)n->op < OP_COUNT && ir_ops[n->op].effect == EFFECT_WRITES ? n : NULL;

@@ -259,8 +259,8 @@ static void add_id(PassGrad *c, PassGradWeight *w, IrNode *id) {
 
 /* A number that one-hots are multiplied with or divided by; it may be made of others, which name no rows. */
 static bool is_factor(const IrNode *n, int operand) {
-    return (n->op == OP_MUL || n->op == OP_DIV) && operand != pass_linear_operand(n) &&
-           pass_is_number(n->in[operand]);
+    int scaled = ir_scaled_operand(n);
+    return scaled >= 0 && operand != scaled;
 }
 
 /* The one-hots that reach the left side of the product at `at` by sums and the like, which leave a row of

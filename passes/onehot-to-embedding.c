@@ -64,8 +64,7 @@ static int concat_operand(const IrNode *n) {
     case OP_SEGMEAN: break;
     case OP_MUL:
     case OP_DIV:
-        k = pass_linear_operand(n);
-        if (!pass_is_number(n->in[1 - k])) return -1;
+        if ((k = ir_scaled_operand(n)) < 0) return -1;
         break;
     default: return -1;
     }
@@ -171,9 +170,9 @@ static bool note_rest(IrProgram *p, const IrBody *body) {
             }
             diag_note(
                 p->diag, n->span,
-                "'%s' needs a one-hot of %lld values in full: only a product with rows of a weight becomes "
+                "'%s' needs a one-hot of %lld value%s in full: only a product with rows of a weight becomes "
                 "a lookup",
-                ir_ops[n->op].text, (long long)hot->type.dim[0]);
+                ir_ops[n->op].text, (long long)hot->type.dim[0], hot->type.dim[0] == 1 ? "" : "s");
             break;
         }
     }

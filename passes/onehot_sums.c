@@ -3,17 +3,9 @@
 
 enum { MAX_DEPTH = 10000 }; /* of sums of one-hots: pass_looked_up goes down by recursion */
 
-bool pass_is_number(const IrNode *n) {
-    return n->type.elem == TY_F32 && ir_type_size(n->type) == 1 && n->type.rank == 1;
-}
-
-/* The number may be a one-hot of one value itself: then the product isn't linear in it, nor looked up there.
- */
-int pass_linear_operand(const IrNode *n) { return n->op == OP_MUL && !pass_is_number(n->in[1]) ? 1 : 0; }
-
 int pass_onehot_depth(const IrNode *n) {
     const IrNode *x = n->n_in > 0 ? n->in[0] : NULL, *y = n->n_in > 1 ? n->in[1] : NULL;
-    int deeper = 0;
+    int deeper = 0, scaled = ir_scaled_operand(n);
     switch (n->op) {
     case OP_ONEHOT: return 1;
     case OP_ADD:
@@ -23,7 +15,7 @@ int pass_onehot_depth(const IrNode *n) {
         break;
     case OP_MUL:
     case OP_DIV:
-        if (pass_is_number(n->in[1 - pass_linear_operand(n)])) deeper = n->in[pass_linear_operand(n)]->mark;
+        if (scaled >= 0) deeper = n->in[scaled]->mark;
         break;
     case OP_BROADCAST:
         if (ir_same_dims(x->type, n->type)) deeper = x->mark;
@@ -56,10 +48,10 @@ static IrNode *looked_up(Lookup *l, IrNode *n) {
     for (int i = 0; i < l->n; i++)
         if (l->made[i].from == n) return l->made[i].to;
     IrNode *in[2] = {0}, *r;
-    bool scaled = n->op == OP_MUL || n->op == OP_DIV;
+    int scaled = ir_scaled_operand(n); /* the number may be a one-hot of one value itself: not looked up */
     for (int i = 0; i < n->n_in && n->op != OP_ONEHOT; i++)
-        in[i] = scaled && i != pass_linear_operand(n) ? n->in[i] : looked_up(l, n->in[i]);
-    if (scaled && pass_linear_operand(n) && in[0]->mark > 0) { /* behind the lookup it is a factor for good */
+        in[i] = scaled >= 0 && i != scaled ? n->in[i] : looked_up(l, n->in[i]);
+    if (scaled == 1 && in[0]->mark > 0) { /* behind the lookup it is a factor for good */
         IrNode *number = in[0];
         in[0] = in[1], in[1] = number;
     }

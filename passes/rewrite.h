@@ -54,8 +54,6 @@ bool pass_rewrite(IrProgram *p, IrFunc *f, PassVisit visit, void *user, int *cha
  * number), how many ops deep; else 0. Expects this in `mark` of n's operands, where anything below 1 counts
  * as 0; the caller keeps it in n->mark. */
 int pass_onehot_depth(const IrNode *n);
-bool pass_is_number(const IrNode *n);     /* f32[1] */
-int pass_linear_operand(const IrNode *n); /* of mul, div by a number: the operand that isn't the number */
 /* A product of such a value (marked) with a whole weight. */
 bool pass_is_onehot_product(const IrNode *n);
 /* n @ weight[first … first + width of n - 1], for a marked n: each one-hot in it becomes a lookup. */

@@ -60,6 +60,25 @@ expect 0 ./clicks info; prints '^passes +simplify, onehot-to-embedding, split-co
 # the same model, too: a checkpoint of one is the other's, without a word
 expect 0 ./clicks.direct eval --data clicks.csv --load ckpt; quiet
 
+# ---- every model, as it is and with the passes that change models: the file reads back to the same bytes, and the
+# same code is made of it ----
+for v in uid mid cat; do printf 'default\na\nb\n' > ${v}_voc.txt; done
+models=0
+[ -n "${CTRC_TEST_LIGHT:-}" ] || for f in "$source_dir"/models/*.ctr "$source_dir"/models/papers/*.ctr; do
+  grep -q '^model ' "$f" || continue # imported by others
+  defs=(); grep -qE '^import "(\.\./)?amazon' "$f" && defs=(-D logs=.)
+  for more in --enable=simplify '--enable=indicator-to-embedding,gru-to-sru(layers=*),micro-batch(n=3),mixed-precision(force=true)'; do
+    [ "$more" = --enable=simplify ] || case "$f" in */wdl.ctr | */deepfm.ctr | */dlrm.ctr | */mmoe.ctr | */din.ctr | */dien.ctr) ;; *) continue ;; esac
+    expect 0 "$ctrc" "$f" "${defs[@]}" "$more" --emit=ir -o one.ir
+    expect 0 "$ctrc" one.ir --emit=ir -o two.ir; same one.ir two.ir
+    for from in "$f" one.ir; do
+      if [ "$from" = one.ir ]; then expect 0 "$quick" one.ir --emit=llvm; quiet; else expect 0 "$quick" "$f" "${defs[@]}" "$more" --emit=llvm -o one.ll; fi
+    done
+    same one.ll out; models=$((models + 1))
+  done
+done
+[ -n "${CTRC_TEST_LIGHT:-}" ] || [ $models -ge 35 ] || fail "only $models programs were read back"
+
 # ---- what each pass did is part of the IR and of the plan ----
 grep -qE '^effect "split-concat: 1 product split; func model, [0-9]+ to [0-9]+ ops, [0-9.]+ to [0-9.]+ MFLOP, [0-9.]+ to [0-9.]+ MB"$' rich.ir || fail "rich.ir doesn't say what split-concat saved"
 sed -n 's/^applied "\([^"]*\)"$/\1/p' rich.ir > order; sed -n 's/^effect "\([^:]*\): .*/\1/p' rich.ir > told; same order told
