@@ -23,8 +23,16 @@ void rt_keep_path(const char *dir, uint64_t step, char out[RT_PATH]) {
     snprintf(out, RT_PATH, "%s/step-%" PRIu64, dir, step);
 }
 
+bool rt_is_link(const char *path) {
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
+/* Of a link nothing: these directories are made by us, and a link in their place leads to somebody's files.
+ */
 void rt_remove_checkpoint(const char *dir) {
     char path[RT_PATH];
+    if (rt_is_link(dir)) return;
     for (int i = RT_FILES - 1; i >= 0; i--)
         unlink(rt_path_join(dir, rt_checkpoint_files[i], path)); /* state.json first */
     unlink(rt_path_join(dir, RT_STATE_FILE ".part", path));

@@ -11,6 +11,7 @@ enum { RT_PATH = 2 * PATH_MAX };
 enum { RT_FILE_WEIGHTS, RT_FILE_STATE, RT_FILES };
 extern const char *const rt_checkpoint_files[RT_FILES]; /* in the order in which they are made */
 bool rt_is_mount(const char *dir);                      /* a container's volume, say: it can't be renamed */
+bool rt_is_link(const char *path);
 const char *rt_path_join(const char *dir, const char *name, char out[RT_PATH]);
 
 typedef enum { RT_READ_OK, RT_READ_DAMAGED, RT_READ_OTHER /* whole, but not what was wanted */ } RtRead;

@@ -80,10 +80,7 @@ bool rt_is_mount(const char *dir) {
 
 /* Nothing can be renamed into a mounted directory from outside. A link to a directory would be replaced by
  * one. */
-static bool stays(const char *dir) {
-    struct stat st;
-    return rt_is_mount(dir) || (lstat(dir, &st) == 0 && S_ISLNK(st.st_mode));
-}
+static bool stays(const char *dir) { return rt_is_mount(dir) || rt_is_link(dir); }
 
 static void set_temp(RtSite *g, bool inside) {
     g->inside = inside;
@@ -103,7 +100,9 @@ bool rt_site_find(RtSite *g, const char *dir, char *err, size_t err_bytes) {
 }
 
 /* A whole checkpoint in temp whose place is empty: a replacement that broke off. It is all there is. */
-static bool halfway(const RtSite *g) { return has(g->temp, RT_STATE_FILE) && !has(g->dir, RT_STATE_FILE); }
+static bool halfway(const RtSite *g) {
+    return !rt_is_link(g->temp) && has(g->temp, RT_STATE_FILE) && !has(g->dir, RT_STATE_FILE);
+}
 
 void rt_site_drop(const RtSite *g) {
     if (!halfway(g)) rt_remove_checkpoint(g->temp);
@@ -170,7 +169,7 @@ static bool finish(const char *temp, const char *dir) {
 /* What a killed program left in a temporary directory: a whole checkpoint whose place is empty is put there;
  * what an exchange brought along goes back. */
 static void recover_from(const char *temp, const RtSite *g) {
-    if (access(temp, F_OK)) return;
+    if (access(temp, F_OK) || rt_is_link(temp)) return; /* a link is none of ours */
     if (!has(g->dir, RT_STATE_FILE) && has(temp, RT_STATE_FILE)) finish(temp, g->dir);
     if (!access(g->dir, F_OK)) move_others(temp, g->dir);
 }

@@ -10,6 +10,22 @@ ln -s victim ckpt.lock
 expect 1 ./clicks train --data train.csv --save ckpt; says "error: cannot save to ckpt: too many levels of symbolic links"; same victim kept
 rm ckpt.lock; expect 0 ./clicks train --data train.csv --save ckpt; quiet
 
+# ---- a link where a checkpoint is written first: what it leads to is neither moved nor removed ----
+for how in beside inside; do
+  rm -rf theirs ckpt ckpt.*; mkdir theirs; echo mine > theirs/notes; echo mine > theirs/weights.safetensors; echo mine > theirs/state.json; cp -r theirs theirs.kept
+  if [ $how = beside ]; then ln -s theirs ckpt.tmp; else mkdir target; ln -s target ckpt; ln -s ../theirs target/.tmp; fi
+  ./clicks train --data train.csv --save ckpt > out 2> err; code=$?
+  diff -r theirs theirs.kept || fail "$how: $(ls theirs)"
+  [ $code = 1 ] || fail "exit code $code"; says "error: cannot save to ckpt: file exists"; silent
+  rm -rf theirs theirs.kept target ckpt ckpt.tmp
+done
+for kept in step-10 best; do # DIR/step-N and DIR/best, which a new training removes
+  mkdir theirs; echo mine > theirs/weights.safetensors; expect 0 ./clicks train --data train.csv --save ckpt; ln -s ../theirs ckpt/$kept
+  expect 0 ./clicks train --data train.csv --save ckpt; [ -s theirs/weights.safetensors ] || fail "$kept: a file of others is gone"
+  rm -rf theirs ckpt
+done
+expect 0 ./clicks train --data train.csv --save ckpt; quiet
+
 # ---- predictions: neither a link nor a file that has the temporary name ----
 for t in p.csv.tmp p.csv.XXXXXX; do ln -s victim $t; done
 expect 0 ./clicks predict --data train.csv --load ckpt -o p.csv; quiet; same victim kept
