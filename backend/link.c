@@ -21,9 +21,12 @@ extern char **environ;
 #define SANITIZED 0
 #endif
 
-/* An empty file beside exe, named EXE.XXXXXX; its path, or NULL and an error. */
+/* An empty file beside exe, named EXE.XXXXXX; its path, or NULL and an error. `cc` would take -x.o for an
+ * option,
+ * @x.o for a file of arguments. */
 char *link_temporary(IrProgram *p, const char *exe, const char *suffix) {
-    char *path = arena_printf(p->arena, "%s.XXXXXX%s", exe, suffix);
+    const char *here = *exe == '-' || *exe == '@' ? "./" : "";
+    char *path = arena_printf(p->arena, "%s%s.XXXXXX%s", here, exe, suffix);
     int fd = mkstemps(path, (int)strlen(suffix));
     if (fd < 0) {
         diag_error(p->diag, (Span){0}, NULL, "can't write beside '%s': %s", exe, strerror(errno));

@@ -96,11 +96,13 @@ bool backend_link_library(IrProgram *p, const char *march, int level, const char
     const char *header = arena_printf(p->arena, "%.*s%s.h", slash ? (int)(slash + 1 - so) : 0, so, p->name);
     char *text = written(p, header, put_header), *exports = text ? written(p, so, put_exports) : NULL;
     const char *more[FUNCTIONS * 2 + 12];
-    int n = 0;
+    int n = 0; /* a comma in a name ends an argument of -Wl, not one of -Xlinker */
     more[n++] = "-ldnnl";
     more[n++] = "-shared";
-    more[n++] = arena_printf(p->arena, "-Wl,-soname,%s", slash ? slash + 1 : so);
-    more[n++] = arena_printf(p->arena, "-Wl,--version-script,%s", exports ? exports : "");
+    more[n++] = "-Xlinker";
+    more[n++] = arena_printf(p->arena, "-soname=%s", slash ? slash + 1 : so);
+    more[n++] = "-Xlinker";
+    more[n++] = arena_printf(p->arena, "--version-script=%s", exports ? exports : "");
     more[n++] = "-Wl,--wrap=abort";
     more[n++] = "-Wl,--wrap=exit";
     more[n++] = "-Wl,--wrap=rt_warn";

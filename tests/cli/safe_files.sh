@@ -51,5 +51,16 @@ expect 0 "./$odd/$odd" train --data "$odd/$odd.csv" --save "$odd/ckpt $odd"; qui
 expect 0 "./$odd/$odd" predict --data "$odd/$odd.csv" --load "$odd/ckpt $odd" -o "$odd/p $odd"; quiet
 ln -s train.csv -- -o; expect 0 ./clicks check --data ./-o
 absent pwned "$odd/pwned"
+# and names that cc or the linker would take for options, for a file of arguments, or for two arguments
+cp clicks.ctr ./-x.ctr; cp clicks.ctr ./@x.ctr; cp clicks.ctr a,b.ctr; mkdir ./-d ./@d d,e
+for name in -x @x a,b; do
+  expect 0 "$quick" "./$name.ctr"; quiet; expect 0 "./$name" info; quiet
+  for d in "" ./-d/ ./@d/ d,e/ @d/; do
+    case "$d$name" in -*) continue ;; esac # that is an option of ctrc
+    expect 0 "$quick" clicks.ctr -o "$d$name"; quiet; same clicks "$d$name"
+    expect 0 "$quick" clicks.ctr --emit=lib -o "$d$name.so"; quiet; [ -s "$d$name.so" ] || fail "no $d$name.so"
+  done
+done
+! has readelf || { readelf -d d,e/a,b.so > out; prints 'SONAME.*\[a,b\.so\]'; }
 [ $bad = 0 ] && echo "files of others stay as they are"
 exit $bad
