@@ -353,7 +353,6 @@ static bool read_blocks(Reading *r, uint64_t limit, RtProgress *progress, RtMess
 static bool open_bad_files(Reading *r, RtMessage *err) {
     const RtDataCheck *k = r->k;
     if (!k->a->bad_rows || k->a->command != RT_CMD_CHECK) return true;
-    if (!rt_bad_files_apart(&k->files, k->a->bad_rows, err)) return false;
     return (r->bad_files = rt_bad_files_new(k->m, k->a->bad_rows, k->plan->side, err));
 }
 

@@ -127,7 +127,8 @@ int rt_main(const RtProgram *program, int argc, char **argv) {
     else if (code < 0) {
         int (*const commands[RT_COMMANDS])(const RtModel *, const RtArgs *) = {
             rt_train, rt_eval, rt_predict, rt_check_data, rt_export, rt_info};
-        code = commands[a.command](m, &a);
+        code = rt_outputs_apart(m, &a);
+        if (code == RT_EXIT_OK) code = commands[a.command](m, &a);
     }
     rt_args_free(&a);
     rt_model_free(m);

@@ -17,6 +17,10 @@ bool rt_machine_fits(const RtProgram *p, char *err, size_t err_bytes);
 /* Asks the system for AMX's tiles, before threads are started. False and a message in err. */
 bool rt_request_tiles(char *err, size_t err_bytes);
 
+/* Whether no file that the command reads is one that it would write to; else an error, before anything is
+ * opened. */
+int rt_outputs_apart(const RtModel *m, const RtArgs *a);
+
 /* One command, after parsing. */
 int rt_train(const RtModel *m, const RtArgs *a);
 int rt_eval(const RtModel *m, const RtArgs *a);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -188,24 +187,8 @@ static bool check_options(const RtReader *r, RtMessage *err) {
     return true;
 }
 
-static bool same_file(const char *path, const struct stat *st) {
-    struct stat x;
-    return path && !stat(path, &x) && x.st_dev == st->st_dev && x.st_ino == st->st_ino;
-}
-
-bool rt_bad_files_apart(const RtFiles *files, const char *path, RtMessage *err) {
-    struct stat st;
-    bool there = !stat(path, &st);
-    for (uint32_t i = 0; i < files->n && there; i++)
-        for (int side = 0; side < RT_SIDES; side++)
-            if (same_file(files->file[i].path[side], &st))
-                return rt_message(err, "%s: error: bad rows cannot be written to a file of the data", path);
-    return true;
-}
-
 static bool open_bad_files(RtReader *r, RtMessage *err) {
     if (r->o.bad == RT_BAD_FAIL || !r->o.bad_path) return true;
-    if (!rt_bad_files_apart(&r->files, r->o.bad_path, err)) return false;
     return (r->bad_files = rt_bad_files_new(r->m, r->o.bad_path, r->plan->side, err));
 }
 

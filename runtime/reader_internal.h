@@ -350,8 +350,6 @@ bool rt_batch_count(RtBatch *b, int *weight);
 
 /* ---- the reader itself (reader.c) and its assembly thread (reader_assemble.c) ---- */
 typedef struct RtBadFiles RtBadFiles;
-/* Not onto the data: bad rows given back as data, say, with the same command line. */
-bool rt_bad_files_apart(const RtFiles *files, const char *path, RtMessage *err);
 RtBadFiles *rt_bad_files_new(const RtModel *m, const char *path, bool beside,
                              RtMessage *err); /* creates the file at once */
 /* Appends the bad rows of a block, below their file's header. */

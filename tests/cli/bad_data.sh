@@ -157,7 +157,26 @@ sed -n -e '1p;3p' other.csv > want; same want rows.csv.2
 # not onto the data; not more than wanted; not into nowhere
 cp bad.csv keep.csv
 expect 1 ./clicks train --data bad.csv --on-bad-row skip --bad-rows ./bad.csv --save new
-says "./bad.csv: error: bad rows cannot be written to a file of the data"; same bad.csv keep.csv
+says "./bad.csv: error: --bad-rows would overwrite this file, which is read"; same bad.csv keep.csv
+# nor anything else onto a file that is read, whatever name it is given by
+overwrites() { # FILE OPTION COMMAND…
+  local file=$1 option=$2 before; shift 2; before=$(md5sum < "$file")
+  expect 1 ./clicks "$@"; says "$file: error: $option would overwrite this file, which is read"; silent
+  [ "$(md5sum < "$file")" = "$before" ] || fail "$*: $file is not what it was"
+}
+cp good.csv eval.csv; mkdir days; cp good.csv days; ln good.csv another; ln -s days/good.csv link
+printf 'tags,user,click,price\nt1,u1,0,free\n' > rows.csv.2 # what --bad-rows rows.csv wrote of a file with another header
+overwrites eval.csv --bad-rows train --data good.csv --eval-data eval.csv --on-bad-row skip --bad-rows eval.csv
+overwrites rows.csv.2 --bad-rows train --data bad.csv rows.csv.2 --on-bad-row skip --bad-rows rows.csv
+overwrites good.csv --log train --data good.csv --log good.csv
+overwrites another --log train --data good.csv --log another
+overwrites link --log train --data days --log link
+overwrites eval.csv --profile train --data good.csv --eval-data eval.csv --profile eval.csv
+overwrites good.csv -o predict --data good.csv --load ckpt -o good.csv
+overwrites ckpt/state.json -o predict --data good.csv --load ckpt -o ckpt/state.json
+overwrites ckpt/weights.safetensors -o export --load ckpt --format safetensors -o ckpt/weights.safetensors
+overwrites ckpt/weights.safetensors --log train --data good.csv --init-from ckpt --log ckpt/weights.safetensors
+rm -r another link days eval.csv rows.csv.2
 expect 1 ./clicks train --data bad.csv --on-bad-row skip --max-bad-rows 2 --save new
 says "error: more than 2 bad rows (--max-bad-rows)"; silent
 expect 0 ./clicks train --data bad.csv --on-bad-row skip --max-bad-rows 3

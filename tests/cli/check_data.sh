@@ -130,7 +130,7 @@ expect 1 ./m check --data rows.csv; prints '^m: 0 rows'; prints '^bad rows: 3, 1
 expect 0 ./m check --data bad.csv --on-bad-row skip --max-bad-rows 3
 expect 1 ./m check --data bad.csv --on-bad-row skip --max-bad-rows 2; says "error: more than 2 bad rows (--max-bad-rows)"
 cp bad.csv keep.csv; expect 1 ./m check --data bad.csv --on-bad-row skip --bad-rows bad.csv
-says "bad.csv: error: bad rows cannot be written to a file of the data"; same bad.csv keep.csv
+says "bad.csv: error: --bad-rows would overwrite this file, which is read"; same bad.csv keep.csv
 expect 1 ./m check --data none.csv; says "none.csv: error: cannot open: no such file or directory"; silent
 : > empty.csv; expect 1 ./m check --data empty.csv; says "empty.csv: error: the file is empty"; silent
 
