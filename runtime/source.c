@@ -49,7 +49,7 @@ void rt_source_free(RtSource *s) {
 /* read() that can be woken. 0: the end, or told to stop: whoever stops the reader drops what was read. */
 static int64_t read_some(RtSource *s, char *to, size_t n, RtMessage *err) {
     for (;;) {
-        if (s->waits && s->wake >= 0) {
+        if (s->waits) { /* without `wake`, -1, poll waits for the rows alone */
             struct pollfd f[2] = {{s->fd, POLLIN, 0}, {s->wake, POLLIN, 0}};
             if (poll(f, 2, -1) < 0 && errno != EINTR) break;
             if (f[1].revents) return 0;
@@ -107,6 +107,14 @@ static bool find_coding(RtSource *s, RtMessage *err) {
     return true;
 }
 
+/* A pipe that has a name is waited for when it is opened, until somebody writes to it. So it isn't waited for
+ * here, but where it is read, and that can be woken. */
+static int open_file(const char *path) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd >= 0) fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    return fd;
+}
+
 bool rt_source_open(RtSource *s, const char *path, RtMessage *err) {
     close_file(s);
     bool standard = !strcmp(path, "-");
@@ -114,7 +122,7 @@ bool rt_source_open(RtSource *s, const char *path, RtMessage *err) {
     s->raw.at = s->raw.end = 0;
     s->raw.ended = false;
     s->taken = 0;
-    s->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    s->fd = standard ? STDIN_FILENO : open_file(path);
     struct stat st;
     if (s->fd < 0 || fstat(s->fd, &st)) {
         char reason[RT_SHOWN];

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "runtime/message.h"
 #include "runtime/profile.h"
@@ -175,16 +176,40 @@ static bool reads_beside(const RtModel *m) {
     return false;
 }
 
-/* Stdin is read once. */
+static bool is_pipe(const char *path) {
+    struct stat st;
+    return !stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+}
+
+/* Stdin is read once, and so is a pipe that has a name, as the shell gives one to <(…). */
 static int check_stdin(const RtModel *m, const RtWords *files, const char *option, bool once,
                        const char *hint) {
     for (int i = 0; i < files->n; i++) {
-        if (strcmp(files->v[i], "-")) continue;
-        if (reads_beside(m))
+        bool standard = !strcmp(files->v[i], "-");
+        if (standard && reads_beside(m))
             return rt_fail(RT_EXIT_USAGE,
                            "%s -: the model reads a second file beside each, which stdin has not", option);
-        if (!once) return rt_fail(RT_EXIT_USAGE, "%s -: stdin can be read once only\nhint: %s", option, hint);
+        if (!once && (standard || is_pipe(files->v[i])))
+            return rt_fail(RT_EXIT_USAGE, "%s %s: %s can be read once only\nhint: %s", option, files->v[i],
+                           standard ? "stdin" : "a pipe", hint);
     }
+    return RT_EXIT_OK;
+}
+
+/* What reads --data, or evaluation data, more often than there are epochs. Of stdin args.c sees to it. */
+static int check_pipes(const RtArgs *a) {
+    const char *twice = a->validate_first > 0  ? "--validate-first"
+                        : a->eval_fraction > 0 ? "--eval-fraction"
+                                               : NULL;
+    for (int i = 0; twice && i < a->data.n; i++)
+        if (is_pipe(a->data.v[i]))
+            return rt_fail(RT_EXIT_USAGE, "--data %s: a pipe can be read once only, %s reads it twice",
+                           a->data.v[i], twice);
+    for (int i = 0; a->eval_every.n && i < a->eval_data.n; i++)
+        if (is_pipe(a->eval_data.v[i]))
+            return rt_fail(RT_EXIT_USAGE,
+                           "--eval-data %s: a pipe can be read once only, --eval-every reads it again",
+                           a->eval_data.v[i]);
     return RT_EXIT_OK;
 }
 
@@ -193,6 +218,7 @@ static int check_usage(const RtModel *m, const RtArgs *a, int64_t epochs) {
         check_stdin(m, &a->data, "--data", epochs == 1 || a->cache, "add --epochs 1 or --cache memory");
     if (code == RT_EXIT_OK)
         code = check_stdin(m, &a->eval_data, "--eval-data", epochs == 1, "add --epochs 1");
+    if (code == RT_EXIT_OK) code = check_pipes(a);
     if (code == RT_EXIT_OK && a->keep_negatives > 0 && rt_label_column(m) < 0)
         return rt_fail(RT_EXIT_USAGE,
                        "--keep-negatives: expected a model with one label, which lies in [0, 1]");

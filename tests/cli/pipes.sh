@@ -39,6 +39,21 @@ if has sqlite3; then
   same file/weights.safetensors sqlite/weights.safetensors
 fi
 
+# ---- pipes that have names are read once, as stdin is ----
+mkfifo named
+fed() { local code=$1; shift; (exec 3<> named; cat log.csv > named & expect "$code" ./clicks "$@"; kill $! 2> /dev/null; exit $bad) || bad=1; }
+fed 2 train --data named --epochs 2; says "error: --data named: a pipe can be read once only
+hint: add --epochs 1 or --cache memory"; silent
+fed 2 train --data named --epochs 1 --validate-first 10; says "error: --data named: a pipe can be read once only, --validate-first reads it twice"; silent
+fed 2 train --data named --epochs 1 --eval-fraction 0.1; says "error: --data named: a pipe can be read once only, --eval-fraction reads it twice"; silent
+fed 2 train --data log.csv --epochs 2 --eval-data named; says "error: --eval-data named: a pipe can be read once only
+hint: add --epochs 1"; silent
+fed 2 train --data log.csv --epochs 1 --eval-every 10 --eval-data named; says "error: --eval-data named: a pipe can be read once only, --eval-every reads it again"; silent
+expect 0 ./clicks train --data <(cat log.csv) --save process; quiet; same file/weights.safetensors process/weights.safetensors
+expect 0 ./clicks train --data <(cat log.csv) --epochs 3 --cache memory --save process3
+expect 0 ./clicks train --data log.csv --epochs 3 --save file3; same file3/weights.safetensors process3/weights.safetensors
+{ cat log.csv > named & } 2> /dev/null; expect 0 ./clicks train --data named --save process; quiet; same file/weights.safetensors process/weights.safetensors
+
 # ---- a source that breaks off ----
 # A pipe cannot tell that from the end of the data: pipefail does.
 (set -o pipefail; { head -n 1000 log.csv; false; } | ./clicks train --data - --save broken > out 2> err) && fail "the source's failure goes unnoticed"

@@ -31,7 +31,7 @@ done
 mkfifo slow; sleep 30 > slow & sleeper=$!
 rm -rf ckpt
 # shellcheck disable=SC2086
-{ start train --data train.csv --epochs 2 --save ckpt --eval-data slow $logged --log-every 125; trains 125; kill -INT $pid; ends 75; }
+{ start train --data train.csv --epochs 1 --save ckpt --eval-data slow $logged --log-every 125; trains 125; kill -INT $pid; ends 75; }
 grep -q '"ended": true' ckpt/state.json || fail "stopped while evaluating, but nothing says so"
 expect 0 ./clicks train --data train.csv --epochs 2 --save ckpt --eval-data eval.csv --resume --json
 prints '"rows":8000,.*"epochs":\[\{"rows":4000,.*"eval_rows":120.*\},\{"rows":4000,.*"eval_rows":120'
@@ -40,6 +40,9 @@ expect 0 ./clicks train --data train.csv --epochs 2 --save go; same go/weights.s
 mkfifo rows; { cat train.csv; sleep 30; } > rows & feeder=$!
 env --default-signal=TERM ./clicks train --data - --save piped > out 2> err < rows & pid=$!
 await [ -e piped.lock ]; sleep 0.1; kill $pid; ends 75; whole piped
+# and while nobody has opened the pipe yet that the rows are to come from
+mkfifo nobody; env --default-signal=TERM ./clicks train --data nobody --save early > out 2> err < /dev/null & pid=$!
+await [ -e early.lock ]; sleep 0.1; kill $pid; ends 75; [ "$(step early)" = 0 ] || fail "step $(step early) without a row"
 kill $sleeper $feeder 2> /dev/null; wait $sleeper $feeder 2> /dev/null
 
 # ---- two SIGINTs: at once, the checkpoint stays ----
