@@ -64,8 +64,10 @@ for model in ${*:-${light:-wdl deepfm dlrm mmoe din dien}}; do
   ./"$model" export --load ckpt --format safetensors -o m.safetensors || fail "$model: no safetensors file"
   # gru and augru are loops; nothing else is
   is "$model: loops" "$(sed 's/.*bodies //' structure)" "$([ "$model" = dien ] && echo 2 || echo 0)"
-  [ -z "$runs_reference" ] ||
-    "$python" "$here/predict.py" "$model" --weights m.safetensors --predictions p.csv || fail "$model: reference"
+  for weights in m.safetensors ckpt/weights.safetensors; do # what was exported; the checkpoint itself, with its slots
+    [ -z "$runs_reference" ] ||
+      "$python" "$here/predict.py" "$model" --weights $weights --predictions p.csv || fail "$model: reference, $weights"
+  done
   rm -rf ckpt m.onnx m.safetensors "$model"
 done
 exit $bad
