@@ -136,12 +136,12 @@ static void data_memory_json(const RtModel *m, json_t *memory) {
 
 /* ---- libraries ---- */
 
-/* The file's name of each that the program runs with; the program itself and what the kernel gives it have
- * none that begins with "lib". */
+/* The file's name of each that the program runs with, and of the loader; the program itself and what the
+ * kernel gives it ("linux-vdso") have no such name. */
 static int add_library(struct dl_phdr_info *x, size_t bytes, void *list) {
     (void)bytes;
     const char *slash = strrchr(x->dlpi_name, '/'), *name = slash ? slash + 1 : x->dlpi_name;
-    if (!strncmp(name, "lib", 3)) json_array_append_new(list, json_string(name));
+    if (!strncmp(name, "lib", 3) || !strncmp(name, "ld-", 3)) json_array_append_new(list, json_string(name));
     return 0;
 }
 

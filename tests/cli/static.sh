@@ -31,15 +31,23 @@ for p in alone shared; do expect 0 ./$p train --data train.csv --epochs 2 --save
 same alone.ckpt/weights.safetensors shared.ckpt/weights.safetensors
 gzip -k train.csv
 expect 0 ./alone eval --data train.csv.gz --load alone.ckpt; quiet
-# a root directory that holds nothing else, where that may be tried
-mkdir root; cp alone train.csv root
-if unshare --user --map-root-user true 2> /dev/null; then
-  expect 0 unshare --user --map-root-user chroot root /alone train --data /train.csv --save /ckpt
-elif [ "$(id -u)" = 0 ]; then
-  expect 0 chroot root /alone train --data /train.csv --save /ckpt
-else echo "not tried in a root directory of its own: that needs rights"
+# a root directory that holds nothing else, where that may be tried; one that holds the libraries of `info` and no others
+mkdir root shared.root; cp alone train.csv root; cp shared train.csv shared.root
+./shared info --json | sed 's|.*"libraries":\[||; s|\].*||' | tr -d '"' | tr ',' '\n' > libraries
+while read -r l; do
+  path=$(ldd shared | grep -oE "/[^ ]*/$l( |$)" | head -n 1 | tr -d ' '); [ -n "$path" ] || { fail "where is $l?"; continue; }
+  mkdir -p "shared.root/${path%/*}"; cp -L "$path" "shared.root/$path"
+done < libraries
+if unshare --user --map-root-user true 2> /dev/null; then into="unshare --user --map-root-user chroot"
+elif [ "$(id -u)" = 0 ]; then into=chroot
+else into=; echo "not tried in a root directory of its own: that needs rights"
 fi
-[ ! -d root/ckpt ] || same root/ckpt/weights.safetensors <(./alone train --data train.csv --save one.ckpt > out 2>&1; cat one.ckpt/weights.safetensors)
+if [ -n "$into" ]; then
+  expect 0 ./shared train --data train.csv --save one.ckpt
+  expect 0 $into root /alone train --data /train.csv --save /ckpt; same root/ckpt/weights.safetensors one.ckpt/weights.safetensors
+  expect 0 $into shared.root /shared train --data /train.csv --save /ckpt; same shared.root/ckpt/weights.safetensors one.ckpt/weights.safetensors
+  rm shared.root/lib*/*/libjansson*; expect 127 $into shared.root /shared info # it is these that it ran with
+fi
 
 # ---- a product that was planned for the library ----
 expect 1 "$ctrc" clicks.ctr --static --enable='schedule(products=library)' -o none; absent none none.*
