@@ -32,15 +32,19 @@ typedef struct {
     int label; /* number among the labels, -1 */
     bool raw;  /* its numbers go to the network as they are */
     bool hashed;
-    uint64_t rows, filled;                     /* filled: rows with a value; of a list: with an element */
-    uint64_t values;                           /* of a list: elements that were kept */
-    RtTally tally;                             /* of values, by rows; of a list's elements, without labels */
-    double min, max, sum;                      /* of numbers */
-    RtTally lengths;                           /* of a list, elements in the field */
-    uint64_t most;                             /* of a list: elements that are kept, 0: all */
+    uint64_t rows, filled; /* filled: rows with a value; of a list: with an element */
+    uint64_t values;       /* of a list: elements that were kept */
+    RtTally tally;         /* of values, by rows; of a list's elements, by rows that have them */
+    double min, max, sum;  /* of numbers */
+    RtTally lengths;       /* of a list, elements in the field */
+    uint64_t most;         /* of a list: elements that are kept, 0: all */
     uint64_t shortest, longest, elements, cut; /* cut: rows that have more than that */
-    RtCheckBins *bins;                         /* NULL: none were late */
-    RtCheckCourse *course;                     /* of a label */
+    uint64_t *in_row; /* of a list's elements in tally: the last row that has it, from 1 */
+    size_t cap_in_row;
+    uint64_t first_list;   /* a hash of the first row's list; */
+    bool differ;           /* another row has another one */
+    RtCheckBins *bins;     /* NULL: none were late */
+    RtCheckCourse *course; /* of a label */
 } RtCheckColumn;
 
 typedef struct {
@@ -90,8 +94,11 @@ bool rt_check_is_number(const RtColumn *c);
 /* Rows 0..rows-1 of a block. half: of each row, 0 or 1; positive: a bit a label. */
 void rt_check_column_add(RtCheckColumn *c, const RtCheckValues *v, uint32_t rows, const uint8_t *half,
                          const uint32_t *positive);
-/* What it alone reaches, of a list its length: at least 0.5, which says nothing; NaN of a label. */
+/* What it alone reaches, of a list its length or one of its elements: at least 0.5, which says nothing; NaN
+ * of a label. */
 double rt_check_auc(const RtCheckColumn *c, int label);
+/* Of a list: that of the element that tells most by being there; NaN without any. */
+double rt_check_element_auc(const RtCheckColumn *c, int label, RtTallyValue *element);
 double rt_check_quantile(const RtCheckColumn *c, double share);
 /* Share of the distinct values that share their bucket with another; *exact: counted, else expected. */
 double rt_check_collisions(const RtDataCheck *k, const RtCheckFeature *f, double *distinct, bool *exact);

@@ -12,7 +12,7 @@ bool rt_check_is_number(const RtColumn *c) {
 }
 
 void rt_check_column_init(RtCheckColumn *c, int labels) {
-    rt_tally_init(&c->tally, c->c->is_list ? 0 : labels);
+    rt_tally_init(&c->tally, labels);
     rt_tally_init(&c->lengths, labels);
     c->min = INFINITY;
     c->max = -INFINITY;
@@ -24,6 +24,7 @@ void rt_check_column_init(RtCheckColumn *c, int labels) {
 void rt_check_column_free(RtCheckColumn *c) {
     rt_tally_free(&c->tally);
     rt_tally_free(&c->lengths);
+    free(c->in_row);
     free(c->bins);
     free(c->course);
 }
@@ -131,6 +132,28 @@ static void add_number(RtCheckColumn *c, double x) {
     c->sum += x;
 }
 
+/* An element counts once a row for what its being there says, however often the list holds it. */
+static void add_element(RtCheckColumn *c, uint64_t *part, uint64_t row, int half, uint32_t positive) {
+    if (part == c->tally.late) return;
+    size_t i = (size_t)(part - c->tally.part) / (2 + 2 * (size_t)c->tally.labels), had = c->cap_in_row;
+    c->in_row = rt_reader_grow(c->in_row, &c->cap_in_row, i + 1, sizeof *c->in_row);
+    if (c->cap_in_row > had) memset(c->in_row + had, 0, (c->cap_in_row - had) * sizeof *c->in_row);
+    if (c->in_row[i] == row) return;
+    c->in_row[i] = row;
+    rt_tally_row(part, half, c->tally.labels, positive);
+}
+
+static void add_list(RtCheckColumn *c, const uint64_t *key, uint32_t kept, uint64_t total) {
+    c->elements += total;
+    c->cut += c->most && total > c->most;
+    if (total < c->shortest) c->shortest = total;
+    if (total > c->longest) c->longest = total;
+    if (c->differ) return;
+    uint64_t hash = XXH3_64bits_withSeed(key, kept * sizeof *key, total);
+    if (c->elements == total) c->first_list = hash; /* nothing before it, but for empty ones */
+    c->differ = hash != c->first_list;
+}
+
 void rt_check_column_add(RtCheckColumn *c, const RtCheckValues *v, uint32_t rows, const uint8_t *half,
                          const uint32_t *positive) {
     bool list = c->c->is_list, number = rt_check_is_number(c->c);
@@ -143,21 +166,20 @@ void rt_check_column_add(RtCheckColumn *c, const RtCheckValues *v, uint32_t rows
         else if (!v->count[r])
             rt_tally_row(c->tally.none, half[r], labels, positive[r]);
         c->filled += list ? v->total[r] > 0 : v->count[r] > 0;
+        if (list) add_list(c, v->key + at, v->count[r], v->total[r]);
         for (uint32_t i = 0; i < v->count[r]; i++, at++) {
             if (at + 16 < v->n) rt_tally_expect(&c->tally, v->key[at + 16], false);
             if (at + 8 < v->n) rt_tally_expect(&c->tally, v->key[at + 8], true);
             RtText t = c->c->kind == RT_STRING ? v->text[at] : (RtText){NULL, 0};
             uint64_t *part = rt_tally_add(&c->tally, v->key[at], t.p, t.n);
             if (number) add_number(c, rt_check_number(c->c, v->key[at]));
-            if (list) continue;
+            if (list) {
+                add_element(c, part, c->rows + r + 1, half[r], positive[r]);
+                continue;
+            }
             rt_tally_row(part, half[r], labels, positive[r]);
             if (number && part == c->tally.late) add_late(c, rt_check_number(c->c, v->key[at]), positive[r]);
         }
-        if (!list) continue;
-        c->elements += v->total[r];
-        c->cut += c->most && v->total[r] > c->most;
-        if (v->total[r] < c->shortest) c->shortest = v->total[r];
-        if (v->total[r] > c->longest) c->longest = v->total[r];
     }
     c->rows += rows;
     c->values += at;
@@ -207,9 +229,34 @@ static double auc_of_numbers(const RtCheckColumn *c, int label) {
     return auc < 0.5 ? 1 - auc : auc;
 }
 
+/* Rows, and those of them with a positive label, among those that a tally's value i was counted of. */
+static void rows_of(const uint64_t *part, int label, double *rows, double *positive) {
+    *rows += (double)(part[0] + part[1]);
+    *positive += (double)(part[2 + 2 * label] + part[3 + 2 * label]);
+}
+
+double rt_check_element_auc(const RtCheckColumn *c, int label, RtTallyValue *element) {
+    const RtTally *t = &c->tally, *l = &c->lengths;
+    size_t stride = 2 + 2 * (size_t)t->labels;
+    double rows = 0, positives = 0, best = NAN;
+    for (uint32_t i = 0; i < l->map.n; i++) rows_of(l->part + i * stride, label, &rows, &positives);
+    rows_of(l->late, label, &rows, &positives);
+    for (uint32_t i = 0; i < t->map.n; i++) {
+        double n = 0, p = 0;
+        rows_of(t->part + i * stride, label, &n, &p);
+        double auc = 0.5 + 0.5 * fabs(p / positives - (n - p) / (rows - positives));
+        if (!(auc > best) && !isnan(best)) continue;
+        best = auc;
+        *element = t->map.value[i];
+    }
+    return best;
+}
+
 double rt_check_auc(const RtCheckColumn *c, int label) {
+    RtTallyValue element;
     if (c->c->kind == RT_LABEL) return NAN;
-    if (c->c->is_list) return fmax(rt_tally_auc(&c->lengths, label), 0.5);
+    if (c->c->is_list)
+        return fmax(fmax(rt_tally_auc(&c->lengths, label), rt_check_element_auc(c, label, &element)), 0.5);
     double auc = rt_tally_auc(&c->tally, label);
     if (rt_check_is_number(c->c)) auc = fmax(auc, auc_of_numbers(c, label)); /* fmax passes over a NaN */
     return auc < 0.5 ? 0.5 : auc;

@@ -61,13 +61,27 @@ static void warn_label(RtDataCheck *k, int label) {
 
 /* ---- columns ---- */
 
+/* "column 'age'", "the length of 'tags'", "'x' in 'tags'" */
+static void name_leak(const RtCheckColumn *c, int label, char *out, size_t bytes) {
+    RtTallyValue element;
+    char shown[RT_SHOWN];
+    if (!c->c->is_list)
+        snprintf(out, bytes, "column '%s'", c->c->name);
+    else if (rt_check_element_auc(c, label, &element) > fmax(rt_tally_auc(&c->lengths, label), 0.5))
+        snprintf(out, bytes, "%s in '%s'", rt_check_show(c, &c->tally, &element, shown), c->c->name);
+    else
+        snprintf(out, bytes, "the length of '%s'", c->c->name);
+}
+
 static void warn_leak(RtDataCheck *k, const RtCheckColumn *c) {
+    char what[RT_MESSAGE / 4];
     for (int l = 0; l < k->n_labels; l++) {
         double positives = (double)rt_check_positives(k, l), auc = rt_check_auc(c, l);
         if (positives < ENOUGH || (double)k->rows - positives < ENOUGH || !(auc > LEAK)) continue;
+        name_leak(c, l, what, sizeof what);
         warn(k, "leak", c->c->name,
-             "%s '%s' alone tells '%s' with an AUC of %.4f: is it known before the outcome is?",
-             c->c->is_list ? "the length of" : "column", c->c->name, k->column[k->label[l]].c->name, auc);
+             "%s alone tells '%s' with an AUC of %.4f: is it known before the outcome is?", what,
+             k->column[k->label[l]].c->name, auc);
     }
 }
 
@@ -81,7 +95,9 @@ static void warn_constant(RtDataCheck *k, const RtCheckColumn *c) {
         rt_tally_top(&c->tally, &top, 1);
         warn(k, "constant", name, "column '%s' is %s in all rows: it tells nothing", name,
              rt_check_show(c, &c->tally, &top, shown));
-    } else if ((double)c->filled < RARE * (double)c->rows && c->rows >= FEW)
+    } else if (c->c->is_list && !c->differ && c->filled == c->rows)
+        warn(k, "constant", name, "column '%s' is the same list in all rows: it tells nothing", name);
+    else if ((double)c->filled < RARE * (double)c->rows && c->rows >= FEW)
         warn(k, "mostly empty", name, "column '%s' has a value in %.2g %% of the rows only", name,
              100 * (double)c->filled / (double)c->rows);
 }
@@ -95,12 +111,13 @@ static void warn_column(RtDataCheck *k, const RtCheckColumn *c) {
              "normalize or bucketize it",
              name, c->min, c->max);
     double distinct = rt_tally_distinct(&c->tally);
-    bool id = c->hashed && !c->c->is_list && c->filled >= FEW;
-    if (id && distinct > UNIQUE * (double)c->filled)
+    uint64_t places = c->c->is_list ? c->values : c->filled;
+    const char *place = c->c->is_list ? "element" : "row";
+    if (c->hashed && c->filled >= FEW && distinct > UNIQUE * (double)places)
         warn(k, "unique", name,
-             "column '%s' has %.0f values in %llu rows: nearly every row has its own, from which "
+             "column '%s' has %.0f values in %llu %ss: nearly every %s has its own, from which "
              "nothing is learnt for the next",
-             name, distinct, (unsigned long long)c->filled);
+             name, distinct, (unsigned long long)places, place, place);
     if ((double)c->cut > CUT * (double)c->rows)
         warn(k, "cut", name,
              "column '%s': %.0f %% of the lists are longer than the %llu values that are kept", name,

@@ -78,11 +78,15 @@ changed "unique: column 'user' has 4000 values in 4000 rows: nearly every row ha
 changed "copies: about [0-9]+ % of the rows are copies of another$" 'NR > 1000 { $0 = "0,u1,k1,1,5,t1,,1,x" }'
 changed "mostly empty: column 'gone' has a value in 0\.25 % of the rows only$" 'NR > 1 && NR % 400 == 0 { $7 = "g" NR }'
 changed "leak: the length of 'tags' alone tells 'click' with an AUC of 1\.0000" 'NR > 1 { $6 = $1 ? "a" : "a;b" }'
+# of a list also what it holds: an element, however often a row has it; the same in all rows; one of its own for each
+changed "leak: 'sold' in 'tags' alone tells 'click' with an AUC of 1\.0000" 'NR > 1 { $6 = $1 ? "sold;t" NR % 9 ";sold" : "t" NR % 9 ";t1;t2" }'
+changed "constant: column 'tags' is the same list in all rows: it tells nothing$" 'NR > 1 { $6 = "t1;t2" }'
+changed "unique: column 'tags' has 8000 values in 8000 elements: nearly every element has its own" 'NR > 1 { $6 = "t" NR ";s" NR }'
 # an id of few rows each tells nothing, whatever labels these have; one that is made of the label does
 changed "leak: column 'kind' alone tells 'click' with an AUC of 1\.0000" 'NR > 1 { $3 = "k" $1 }'
 grep -q "leak: column 'user'" table && fail "an id taken for a leak"
 # a clean log has none
-awk -F, -v OFS=, 'NR == 1 || ($7 = "g" NR % 3) && ($4 = NR % 7) && ($8 = NR % 5) && ($6 = "t1;t2") && ($3 = "k" NR % 3) && ($2 = "u" NR % 50) { print }' log.csv > clean.csv
+awk -F, -v OFS=, 'NR == 1 || ($7 = "g" NR % 3) && ($4 = NR % 7) && ($8 = NR % 5) && ($6 = "t1;t" NR % 3) && ($3 = "k" NR % 3) && ($2 = "u" NR % 50) { print }' log.csv > clean.csv
 sed 's/hash(kind, 7)/hash(kind, 1000)/; s/\], 500)/], 5000)/; s/hash(gone, 50)/hash(gone, 1000)/; s/hash(tags, 100)/hash(tags, 1000)/' m.ctr > clean.ctr; build clean clean.ctr
 expect 0 ./clean check --data clean.csv; quiet; prints '^no warnings$'
 
