@@ -1,6 +1,7 @@
 /* The training loop. Everything that costs time stands in the step or in the reader; here batches are handed
  * from one to the other, and between steps it is seen to what signals and limits ask for. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -284,7 +285,8 @@ static int open_all(RtTrain *t) {
     int code = find_eval_data(&a->eval_data);
     if (code == RT_EXIT_OK && a->validate_first > 0 && a->data.n) code = rt_validate_first(t->m, a);
     if (code != RT_EXIT_OK) return code;
-    if (a->save && !(t->saver = rt_saver_open(a->save, a->keep > 0 ? (int)a->keep : 2, err, sizeof err)))
+    int keep = a->keep <= 0 ? 2 : a->keep < INT_MAX ? (int)a->keep : INT_MAX;
+    if (a->save && !(t->saver = rt_saver_open(a->save, keep, err, sizeof err)))
         return rt_fail(RT_EXIT_FAILED, "%s", err);
     rt_progress_init(&t->progress, a->progress);
     t->metrics = rt_metrics_new(t->m);

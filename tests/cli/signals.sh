@@ -129,7 +129,8 @@ rm -r ckpt; cp -r sound ckpt; sed -i 's/"step": 125/"step": 124/' ckpt/state.jso
 expect 1 ./clicks eval --data eval.csv --load ckpt; grep -qE "^error: ckpt/state.json: damaged: its checksum is [0-9a-f]{16}, it says [0-9a-f]{16}$" err || { fail "damage isn't told"; cat err; }
 # an earlier one can be used by name
 expect 0 ./clicks train --steps 0 --init-from sound/step-75 --save start; same sound/step-75/weights.safetensors start/weights.safetensors
-# --keep 1: none
+# all of them; --keep 1: none
+expect 0 ./clicks train --data train.csv --epochs 1 --save all --save-every 25 --keep 4294967297; [ "$(ls all | tr '\n' ' ')" = "state.json step-100 step-25 step-50 step-75 weights.safetensors " ] || fail "kept: $(ls all)"
 expect 0 ./clicks train --data train.csv --epochs 1 --save one --save-every 25 --keep 1; [ "$(ls one | tr '\n' ' ')" = "state.json weights.safetensors " ] || fail "kept: $(ls one)"
 
 # ---- what a kill between two renames leaves is put right ----
