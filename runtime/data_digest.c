@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
+#include "runtime/message.h"
 #include "runtime/reader_internal.h"
 
 enum { PIECE = 1 << 20, PIECES = 16 };
@@ -29,6 +30,7 @@ static int64_t read_at(int fd, char *to, size_t n, uint64_t at) {
 static bool hash_pieces(int fd, uint64_t size, uint64_t *digest) {
     char *piece = rt_reader_alloc(PIECE, 1);
     XXH3_state_t *h = XXH3_createState();
+    if (!h) rt_out_of_memory();
     XXH3_64bits_reset(h);
     bool whole = size <= (uint64_t)PIECE * PIECES, ok = true;
     uint64_t n = whole ? (size + PIECE - 1) / PIECE : PIECES;

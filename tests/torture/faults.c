@@ -1,7 +1,7 @@
-/* Preloaded into a program: call number FAULT_AT of the function FAULT fails with EIO, of malloc (calloc and
- * realloc count as such) with ENOMEM, with FAULT_ON also all that follow. Calls on stdout and stderr aren't
- * counted, nor those before the program's own first one; those of child processes are. The number of calls is
- * in the file FAULT_COUNT. */
+/* Preloaded into a program: call number FAULT_AT of the function FAULT fails with EIO, of malloc (calloc,
+ * realloc and aligned_alloc count as such) with ENOMEM, with FAULT_ON also all that follow. Calls on stdout
+ * and stderr aren't counted, nor those before the program's own first one; those of child processes are. The
+ * number of calls is in the file FAULT_COUNT. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -79,6 +79,8 @@ void *mmap(void *p, size_t n, int prot, int flags, int fd, off_t from) {
 }
 
 void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
+void *__libc_memalign(size_t, size_t);
 void *malloc(size_t n) { return fails("malloc") ? NULL : __libc_malloc(n); }
 void *calloc(size_t n, size_t size) { return fails("malloc") ? NULL : __libc_calloc(n, size); }
 void *realloc(void *p, size_t n) { return fails("malloc") ? NULL : __libc_realloc(p, n); }
+void *aligned_alloc(size_t to, size_t n) { return fails("malloc") ? NULL : __libc_memalign(to, n); }
