@@ -49,17 +49,19 @@ bool ir_want_rows(IrProgram *p, const IrNode *n, int i, const char **why) {
                     ir_type_text(p, t));
 }
 
-static bool want_block_rows(IrProgram *p, const IrNode *n, int64_t *blocks, const char **why) {
-    int64_t rows = ir_attr_i(n, "rows"), batch = p->batch > 0 ? p->batch : 1;
+/* A program without a batch has as many blocks as `written` says; passes refuse to go on with it. */
+static bool want_block_rows(IrProgram *p, const IrNode *n, IrType written, int64_t *blocks,
+                            const char **why) {
+    int64_t rows = ir_attr_i(n, "rows"), some = written.rank ? written.dim[0] : 1;
     if (rows < 1) return ir_wrong(p, why, "expected at least 1 row a block, found %lld", (long long)rows);
-    *blocks = (batch - 1) / rows + 1;
+    *blocks = p->batch > 0 ? (p->batch - 1) / rows + 1 : some;
     return true;
 }
 
 bool ir_by_blocks(IrProgram *p, const IrNode *n, int rank, const int64_t *dim, IrType *out,
                   const char **why) {
     int64_t size[IR_MAX_RANK];
-    if (!want_block_rows(p, n, &size[0], why)) return false;
+    if (!want_block_rows(p, n, n->type, &size[0], why)) return false;
     if (rank >= IR_MAX_RANK)
         return ir_wrong(p, why, "expected at most %d dimensions, found %d", IR_MAX_RANK - 1, rank);
     for (int i = 0; i < rank; i++) size[i + 1] = dim[i];
@@ -70,7 +72,7 @@ bool ir_by_blocks(IrProgram *p, const IrNode *n, int rank, const int64_t *dim, I
 bool ir_want_blocks(IrProgram *p, const IrNode *n, const char **why) {
     IrType t = n->in[0]->type;
     int64_t blocks = 0;
-    if (!want_block_rows(p, n, &blocks, why)) return false;
+    if (!want_block_rows(p, n, t, &blocks, why)) return false;
     if (t.elem == TY_F32 && t.live == LIVE_STEP && t.rank >= 2 && t.dim[0] == blocks) return true;
     return ir_wrong(p, why, "expected step f32[%lld,…], a value of each block of %lld rows, found %s",
                     (long long)blocks, (long long)ir_attr_i(n, "rows"), ir_type_text(p, t));

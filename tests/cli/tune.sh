@@ -129,7 +129,7 @@ tuned clicks.ctr --enable='schedule(products=tile)' --emit=ir -o tile.ir; ! grep
 tuned clicks.ctr --enable='schedule(tile=dW 16x8)' --emit=plan
 prints '^  measured: dW 16x8, .*: tile, by schedule.s arguments or weighed with the other products$'
 tuned clicks.ctr --tune-kernels --enable='schedule(tile=9x16|16x8|1x8t|8x16t|16x9t|dW 9x16, library=dW 16x8)' --emit=plan
-hears 'kernels: schedule(tile=9x16|16x8|1x8t|8x16t|16x9t|dW 9x16, library=dW 16x8)'
+hears 'kernels: schedule(tile=9x16|16x8|1x8t|8x16t|16x9t|dW 9x16,library=dW 16x8)'
 figures 'dW 16x8:40:80.25|16x8:90:98' # again
 tuned clicks.ctr -D batch=16 --emit=plan; prints '^  not measured: dW 16x8, 16 rows: tile$'
 tuned clicks.ctr --tune-kernels --enable='schedule(products=tile)' --emit=plan

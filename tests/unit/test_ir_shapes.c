@@ -29,7 +29,8 @@ static const char head[] = "ctrc-ir 1\n"
                            "weight v [4] zeros trainable optimizer=0\n"
                            "weight fixed [4] zeros\n"
                            "weight var [4] ones running\n"
-                           "weight var5 [5] ones running\n";
+                           "weight var5 [5] ones running\n"
+                           "train batch=64\n";
 
 static const char values[] = "  %0 = column {col=s} : str\n"
                              "  %1 = column {col=i} : int\n"
@@ -402,9 +403,10 @@ static const Case cases[] = {
     {"bn_grad %14, %21, %14, %21, %14 {eps=0.001} : f32[4]",
      "bn_grad: operand 3: expected a value that lives always or a step, found f32[4]"},
 
-    /* sums by blocks of rows: there is no batch here, so one block */
+    /* sums by blocks of rows: the batch is one of 64 rows */
     {"block_sums %14 {rows=64} : step f32[1,4]", NULL},
-    {"block_sums %30 {rows=1} : step f32[1,2,2]", NULL},
+    {"block_sums %30 {rows=10} : step f32[7,2,2]", NULL},
+    {"block_sums %14 {rows=64} : step f32[2,4]", "expected type step f32[1,4] of block_sums, found step f32[2,4]"},
     {"block_sums %13 {rows=64} : step f32[1,4]",
      "block_sums: expected a value a row or position, found always f32[4]"},
     {"block_sums %14 {rows=0} : step f32[1,4]", "block_sums: expected at least 1 row a block, found 0"},
