@@ -88,23 +88,33 @@ bool interp_SUMROWS(Interp *it, const IrNode *n) {
     return true;
 }
 
-/* Units of a value of type t that block b of `rows` rows has. */
-static void units_of(Interp *it, IrType t, int64_t rows, int64_t b, int64_t *from, int64_t *to) {
-    *from = b * rows, *to = *from + rows;
-    if (*to > it->batch->rows) *to = it->batch->rows;
-    if (*from > *to) *from = *to;
-    if (t.live != LIVE_POS) return;
+/* What a block of the step's rows has of a value: its units. */
+typedef struct {
+    int64_t begin, end;
+} Block;
+
+/* Rows `begin` to `end`-1, as far as the step has them, in units of a value of type t. */
+static Block units_of(Interp *it, IrType t, int64_t begin, int64_t end) {
+    int64_t rows = it->batch->rows;
+    Block b = {begin < rows ? begin : rows, end < rows ? end : rows};
+    if (t.live != LIVE_POS) return b;
     const int64_t *off = it->batch->offsets[t.axis];
-    *from = off[*from], *to = off[*to];
+    return (Block){off[b.begin], off[b.end]};
+}
+
+/* Block m of those that n, one of block_sums' kind, is made of. */
+static Block nth_block(Interp *it, const IrNode *n, int64_t m) {
+    int64_t rows = ir_attr_i(n, "rows");
+    return units_of(it, n->in[0]->type, m * rows, (m + 1) * rows);
 }
 
 bool interp_BLOCKSUMS(Interp *it, const IrNode *n) {
     InterpValue x = interp_in(it, n, 0);
     double *out = interp_out(it, n);
-    for (int64_t b = 0, from, to; b < n->type.dim[0]; b++) {
-        units_of(it, n->in[0]->type, ir_attr_i(n, "rows"), b, &from, &to);
-        for (int64_t i = from; i < to; i++)
-            for (int64_t e = 0; e < x.size; e++) out[b * x.size + e] += x.v[i * x.size + e];
+    for (int64_t m = 0; m < n->type.dim[0]; m++, out += x.size) {
+        Block b = nth_block(it, n, m);
+        for (int64_t i = b.begin; i < b.end; i++)
+            for (int64_t e = 0; e < x.size; e++) out[e] += x.v[i * x.size + e];
     }
     return true;
 }
@@ -226,20 +236,13 @@ bool interp_BATCHNORM(Interp *it, const IrNode *n) {
     return true;
 }
 
-/* Statistics of one block of the step's rows, or of the whole step: which units of a value of type t, and
- * which of the numbers by block. */
-typedef struct {
-    int64_t begin, end, at;
-} Block;
-
+/* Micro-batch m of as many as there are statistics of, one for the whole step. */
 static Block block_of(Interp *it, IrType t, IrType stats, int64_t m) {
     int64_t n = stats.rank == 3 ? stats.dim[0] : 1, rows = it->batch->rows;
-    Block b = {m * rows / n, (m + 1) * rows / n, m * 2 * ir_type_width(stats)};
-    if (t.live != LIVE_POS) return b;
-    const int64_t *off = it->batch->offsets[t.axis];
-    b.begin = off[b.begin], b.end = off[b.end];
-    return b;
+    return units_of(it, t, m * rows / n, (m + 1) * rows / n);
 }
+/* Where its two numbers a channel begin. */
+static int64_t numbers_of(IrType stats, int64_t m) { return m * 2 * ir_type_width(stats); }
 
 static int64_t blocks_of(IrType stats) { return stats.rank == 3 ? stats.dim[0] : 1; }
 
@@ -251,8 +254,8 @@ bool interp_BNSTATS(Interp *it, const IrNode *n) {
     int64_t k = ir_type_width(n->in[0]->type);
     double *out = interp_out(it, n);
     for (int64_t m = 0; m < blocks_of(n->type); m++) {
-        Block b = block_of(it, n->in[0]->type, n->type, m);
-        statistics(part_of(interp_in(it, n, 0), b), k, out + b.at, out + b.at + k);
+        double *at = out + numbers_of(n->type, m);
+        statistics(part_of(interp_in(it, n, 0), block_of(it, n->in[0]->type, n->type, m)), k, at, at + k);
     }
     return true;
 }
@@ -260,10 +263,8 @@ bool interp_BNSTATS(Interp *it, const IrNode *n) {
 bool interp_BNBLOCKSTATS(Interp *it, const IrNode *n) {
     int64_t k = ir_type_width(n->in[0]->type);
     double *out = interp_out(it, n);
-    for (int64_t m = 0, from, to; m < n->type.dim[0]; m++, out += 2 * k) {
-        units_of(it, n->in[0]->type, ir_attr_i(n, "rows"), m, &from, &to);
-        statistics(part_of(interp_in(it, n, 0), (Block){from, to, 0}), k, out, out + k);
-    }
+    for (int64_t m = 0; m < n->type.dim[0]; m++, out += 2 * k)
+        statistics(part_of(interp_in(it, n, 0), nth_block(it, n, m)), k, out, out + k);
     return true;
 }
 
@@ -293,7 +294,7 @@ bool interp_BNNORM(Interp *it, const IrNode *n) {
     IrType stats = n->in[1]->type;
     for (int64_t m = 0; m < blocks_of(stats); m++) {
         Block b = block_of(it, n->type, stats, m);
-        const double *s = interp_in(it, n, 1).v + b.at;
+        const double *s = interp_in(it, n, 1).v + numbers_of(stats, m);
         normalise(part_of(x, b), k, s, s + k, ir_attr_f(n, "eps"), interp_in(it, n, 2).v,
                   interp_in(it, n, 3).v, out + b.begin * x.size);
     }
@@ -306,47 +307,42 @@ static double gradient_at(Interp *it, const IrNode *x, const IrNode *g, int64_t 
     return interp_value(it, g)->v[interp_row(it, g->type, x->type, i / size) * size + i % size];
 }
 
-static void gradient_sums(Interp *it, const IrNode *n, Block b, double *out) {
+/* To out, from stats: two numbers a channel. */
+static void gradient_sums(Interp *it, const IrNode *n, Block b, const double *stats, double *out) {
     InterpValue x = interp_in(it, n, 0);
     int64_t k = ir_type_width(n->in[0]->type);
-    const double *mean = interp_in(it, n, 1).v + b.at, *var = mean + k;
+    const double *mean = stats, *var = stats + k;
     double eps = ir_attr_f(n, "eps");
     for (int64_t i = b.begin * x.size; i < b.end * x.size; i++) {
         int64_t c = i % k;
         double g = gradient_at(it, n->in[0], n->in[2], i);
-        out[b.at + c] += g;
-        out[b.at + k + c] += g * (x.v[i] - mean[c]) / sqrt(var[c] + eps);
+        out[c] += g;
+        out[k + c] += g * (x.v[i] - mean[c]) / sqrt(var[c] + eps);
     }
 }
 
 bool interp_BNGSUMS(Interp *it, const IrNode *n) {
     double *out = interp_out(it, n);
-    for (int64_t m = 0; m < blocks_of(n->type); m++)
-        gradient_sums(it, n, block_of(it, n->in[0]->type, n->type, m), out);
-    return true;
-}
-
-bool interp_BNBLOCKGSUMS(Interp *it, const IrNode *n) {
-    int64_t k = ir_type_width(n->in[0]->type);
-    InterpValue x = interp_in(it, n, 0);
-    const double *mean = interp_in(it, n, 1).v, *var = mean + k;
-    double *out = interp_out(it, n), eps = ir_attr_f(n, "eps");
-    for (int64_t m = 0, from, to; m < n->type.dim[0]; m++, out += 2 * k) {
-        units_of(it, n->in[0]->type, ir_attr_i(n, "rows"), m, &from, &to);
-        for (int64_t i = from * k; i < to * k; i++) {
-            double g = gradient_at(it, n->in[0], n->in[2], i);
-            out[i % k] += g;
-            out[k + i % k] += g * (x.v[i] - mean[i % k]) / sqrt(var[i % k] + eps);
-        }
+    for (int64_t m = 0; m < blocks_of(n->type); m++) {
+        int64_t at = numbers_of(n->type, m);
+        Block b = block_of(it, n->in[0]->type, n->type, m);
+        gradient_sums(it, n, b, interp_in(it, n, 1).v + at, out + at);
     }
     return true;
 }
 
-static void gradient_of_block(Interp *it, const IrNode *n, Block b, double *out) {
+bool interp_BNBLOCKGSUMS(Interp *it, const IrNode *n) {
+    double *out = interp_out(it, n);
+    for (int64_t m = 0; m < n->type.dim[0]; m++)
+        gradient_sums(it, n, nth_block(it, n, m), interp_in(it, n, 1).v, out + numbers_of(n->type, m));
+    return true;
+}
+
+static void gradient_of_block(Interp *it, const IrNode *n, Block b, int64_t at, double *out) {
     InterpValue x = interp_in(it, n, 0);
     int64_t k = ir_type_width(n->type);
-    const double *mean = interp_in(it, n, 1).v + b.at, *var = mean + k;
-    const double *gamma = interp_in(it, n, 2).v, *sums = interp_in(it, n, 3).v + b.at;
+    const double *mean = interp_in(it, n, 1).v + at, *var = mean + k;
+    const double *gamma = interp_in(it, n, 2).v, *sums = interp_in(it, n, 3).v + at;
     double eps = ir_attr_f(n, "eps");
     double values = (double)((b.end - b.begin) * x.size / k); /* of one channel */
     for (int64_t i = b.begin * x.size; i < b.end * x.size; i++) {
@@ -361,6 +357,6 @@ bool interp_BNGRAD(Interp *it, const IrNode *n) {
     double *out = interp_out(it, n);
     IrType stats = n->in[1]->type;
     for (int64_t m = 0; m < blocks_of(stats); m++)
-        gradient_of_block(it, n, block_of(it, n->type, stats, m), out);
+        gradient_of_block(it, n, block_of(it, n->type, stats, m), numbers_of(stats, m), out);
     return true;
 }

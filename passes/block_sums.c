@@ -51,24 +51,11 @@ static bool one_row(const IrNode *x) { return x->type.live == LIVE_ROW && x->typ
 
 /* ---- regions ---- */
 
-/* What the region's sum over rows adds up, if that is an operand and read by nothing else in it; else -1. */
-static int summed_operand(const IrNode *region, const IrNode *sum) {
-    const IrNode *arg = sum->in[0];
-    if (arg->op != OP_ARG) return -1;
-    int reads = 0;
-    for (int i = 0; i < region->body->n; i++)
-        for (int k = 0; k < region->body->nodes[i]->n_in; k++) {
-            const IrNode *x = region->body->nodes[i]->in[k];
-            reads += x->op == OP_ARG && ir_attr_i(x, "index") == ir_attr_i(arg, "index");
-        }
-    return reads == 1 ? (int)ir_attr_i(arg, "index") : -1;
-}
-
 /* Kind update: the sum in it becomes one of blocks. */
 static void split_update(Splitter *s, IrNode *region) {
     for (int i = 0; i < region->body->n; i++) {
         IrNode *sum = region->body->nodes[i];
-        int k = sum->op == OP_SUMROWS ? summed_operand(region, sum) : -1;
+        int k = sum->op == OP_SUMROWS ? pass_only_operand(region, sum, 0) : -1;
         if (k < 0 || !fits(region->in[k])) continue;
         region->in[k] = by_blocks(s, region, OP_BLOCKSUMS, 1, &region->in[k]);
         sum->in[0]->type = region->in[k]->type;

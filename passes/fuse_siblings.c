@@ -46,14 +46,13 @@ static bool chain(const IrNode *n) {
     return ir_ops[n->op].cls == CLASS_EW || (n->op == OP_FUSED && strcmp(ir_attr_s(n, "kind"), "chain") == 0);
 }
 
-static bool once(IrType t) { return t.live == LIVE_ALWAYS || t.live == LIVE_STEP; }
-
 /* What is made a row is handed to what is made a step, or to unique rows, across a barrier, and back. */
 static bool barrier_between(const IrNode *from, const IrNode *to) {
     if (ir_is_reader(from) || ir_ops[from->op].cls == CLASS_SRC) return false;
     if (to->type.elem == TY_NONE) return true;
     bool unique = from->type.live == LIVE_UNIQ || to->type.live == LIVE_UNIQ;
-    return once(from->type) != once(to->type) || (unique && from->type.live != to->type.live);
+    return (from->type.live <= LIVE_STEP) != (to->type.live <= LIVE_STEP) ||
+           (unique && from->type.live != to->type.live);
 }
 
 static void find_levels(Siblings *s) {
@@ -175,21 +174,24 @@ static void inline_member(IrProgram *p, IrBody *body, IrNode *n, bool is_first) 
     }
 }
 
-static bool make_region(Siblings *s, int first) {
-    IrNode *outside[MOST_OPERANDS];
-    Size z = {.fits = true};
-    int last = first, number = 0;
-    for (int i = first; i >= 0; i = s->next[i]) {
-        add_member(s, &z, i, first, first);
+/* The group's member that stands last, whose value is the region's first result. */
+static int last_of(const Siblings *s, int first) {
+    int last = first;
+    for (int i = first; i >= 0; i = s->next[i])
         if (i > last) last = i;
-    }
-    memcpy(outside, z.operand, sizeof *outside * (size_t)z.operands);
+    return last;
+}
+
+static bool make_region(Siblings *s, int first) {
+    Size z = {.fits = true};
+    int last = last_of(s, first), number = 0;
+    for (int i = first; i >= 0; i = s->next[i]) add_member(s, &z, i, first, first);
     IrNode *end = s->body->nodes[last];
     IrBody *body = ARENA_NEW(s->p->arena, IrBody), aside = {0};
     IrBuilder in = {.p = s->p, .body = body}, b = {s->p, &aside, end->span, end->name};
     for (int i = 0; i < z.operands; i++) {
-        in.span = outside[i]->span;
-        outside[i]->aux = ir_arg(&in, i, outside[i]->type);
+        in.span = z.operand[i]->span;
+        z.operand[i]->aux = ir_arg(&in, i, z.operand[i]->type);
     }
     IrNode **also = ARENA_ARRAY(s->p->arena, IrNode *, z.results);
     for (int i = 0; i < s->body->n; i++) { /* in their order */
@@ -202,7 +204,7 @@ static bool make_region(Siblings *s, int first) {
         if (!ir_build(&in, OP_OUT, 1, (IrNode *[]){n->aux}, 1, &index)) return false;
         also[number++] = n;
     }
-    IrNode *region = s->outcome[last] = ir_fused(&b, "chain", z.operands, outside, body);
+    IrNode *region = s->outcome[last] = ir_fused(&b, "chain", z.operands, z.operand, body);
     for (int i = 0; region && i < number; i++) {
         IrAttr index = ir_ai("index", i + 1);
         b.span = also[i]->span, b.name = also[i]->name;
@@ -227,8 +229,7 @@ static void place(Siblings *s, IrBody *out, int at) {
     int first = s->group[at];
     if (s->body->nodes[first]->mark) return;
     s->body->nodes[first]->mark = 1;
-    int last = first;
-    for (int i = first; i >= 0; i = s->next[i]) last = i > last ? i : last;
+    int last = last_of(s, first);
     IrNode *n = s->outcome[last];
     place_operands(s, out, n);
     pass_push(s->p, out, n);

@@ -42,28 +42,12 @@ static IrNode *packed(Packer *k, IrNode *x, bool swapped, bool bf16) {
 
 static bool is_matrix(const IrNode *x) { return x->type.rank == 2 && x->type.live <= LIVE_STEP; }
 
-/* Which operand of n, a product or a region around it, is the product's right side and nothing else; -1:
- * none. */
-static int right_side(const IrNode *n, const IrNode *product) {
-    if (n == product) return 1;
-    const IrNode *arg = product->in[1];
-    if (arg->op != OP_ARG) return -1;
-    int64_t index = ir_attr_i(arg, "index");
-    for (int i = 0; i < n->body->n; i++) {
-        const IrNode *b = n->body->nodes[i];
-        for (int j = 0; j < b->n_in; j++)
-            if (b->in[j]->op == OP_ARG && ir_attr_i(b->in[j], "index") == index && (b != product || j != 1))
-                return -1;
-    }
-    return (int)index;
-}
-
 /* Fewer columns are dot products in the backend. */
 enum { LEAST_COLUMNS = 5 };
 
 static void pack_product(Packer *k, IrNode *n, const IrNode *product) {
     if (product->op != OP_MATMUL || n->type.live < LIVE_ROW || ir_attr_i(product, "ta")) return;
-    int i = right_side(n, product);
+    int i = n == product ? 1 : pass_only_operand(n, product, 1);
     if (i < 0 || !is_matrix(n->in[i]) || ir_type_width(product->type) < LEAST_COLUMNS) return;
     n->in[i] = packed(k, n->in[i], ir_attr_i(product, "tb"), ir_takes_bf16(product));
 }

@@ -124,6 +124,18 @@ IrBody *pass_region_body(IrProgram *p, IrNode *const *outside, int n_in, IrNode 
     return body;
 }
 
+int pass_only_operand(const IrNode *region, const IrNode *user, int k) {
+    if (user->in[k]->op != OP_ARG) return -1;
+    int64_t index = ir_attr_i(user->in[k], "index");
+    for (int i = 0; i < region->body->n; i++) {
+        const IrNode *b = region->body->nodes[i];
+        for (int j = 0; j < b->n_in; j++)
+            if (b->in[j]->op == OP_ARG && ir_attr_i(b->in[j], "index") == index && (b != user || j != k))
+                return -1;
+    }
+    return (int)index;
+}
+
 int pass_dead_code(IrProgram *p, IrBody *body) {
     (void)p;
     for (int i = 0; i < body->n; i++) body->nodes[i]->mark = pass_is_root(body->nodes[i]);

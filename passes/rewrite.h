@@ -27,6 +27,9 @@ int pass_by_id(const void *a, const void *b);
 /* A region's body: an argument for each of the operands from outside, and copies of the nodes in that order. Sets
  * aux of both to what stands for them in it. */
 IrBody *pass_region_body(IrProgram *p, IrNode *const *outside, int n_in, IrNode *const *nodes, int n);
+/* Which operand of the region its node `user` reads as operand k, if that is one and nothing else in the region
+ * reads it; else -1. */
+int pass_only_operand(const IrNode *region, const IrNode *user, int k);
 int pass_count_ops(const IrProgram *p, IrOp op); /* nodes of that op in all functions */
 /* Removes what no root or write needs. Returns how many nodes went. */
 int pass_dead_code(IrProgram *p, IrBody *body);
