@@ -130,10 +130,14 @@ static Name input_of(Onnx *o, const IrNode *n) {
     return v;
 }
 
-/* Rows of a weight that stand behind those of an earlier part; no id stays none. */
+/* Rows of a weight that stand behind those of an earlier part, or ids counted from another one on; no id
+ * stays none. */
 static Name offset_of(Onnx *o, const IrNode *n) {
-    Name id = onnx_reader_value(o, n->in[0]), none = onnx_2(o, "Less", id, onnx_int(o, 0));
-    Name moved = onnx_2(o, "Add", id, onnx_int(o, ir_attr_i(n, "by")));
+    int64_t by = ir_attr_i(n, "by"), below = ir_attr_i(n, "n");
+    Name id = onnx_reader_value(o, n->in[0]), none = onnx_2(o, "Less", id, onnx_int(o, by < 0 ? -by : 0));
+    Name moved = onnx_2(o, "Add", id, onnx_int(o, by));
+    if (by + n->in[0]->type.bound > below)
+        none = onnx_2(o, "Or", none, onnx_2(o, "Less", onnx_int(o, below - 1), moved));
     return onnx_node(o, "Where", NULL, 3, (Name[]){none, onnx_int(o, -1), moved});
 }
 

@@ -138,9 +138,9 @@ bool ir_shape_offset(IrProgram *p, const IrNode *n, IrType *out, const char **wh
     int64_t by = ir_attr_i(n, "by"), below = ir_attr_i(n, "n");
     if (t.elem != TY_ID) return ir_wrong(p, why, "expected an id, found %s", ir_type_text(p, t));
     if (!ir_want_rows(p, n, 0, why) || !id_type(p, t, below, "ids", out, why)) return false;
-    if (by >= 0 && by <= below - t.bound) return true;
-    return ir_wrong(p, why, "expected ids of %s moved by 0 to %lld, found %lld", ir_type_text(p, t),
-                    (long long)(below - t.bound), (long long)by);
+    if (by > -t.bound && by < below) return true; /* else there is none for any of them */
+    return ir_wrong(p, why, "expected ids of %s moved by %lld to %lld, found %lld", ir_type_text(p, t),
+                    (long long)(1 - t.bound), (long long)(below - 1), (long long)by);
 }
 
 bool ir_shape_cross(IrProgram *p, const IrNode *n, IrType *out, const char **why) {

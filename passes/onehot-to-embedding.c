@@ -34,7 +34,9 @@
  *   %13 = add %10, %12 : f32[8]
  * (tests/golden/passes/onehot-to-embedding/concat.*)
  *
- * A slice of such a concat, its sum or mean along a list, or a multiple of it is first made part by part.
+ * A slice of such a concat, its sum or mean along a list, or a multiple of it is first made part by part; a
+ * slice of a one-hot is a narrower one, of an id counted from the slice's first element on (`offset`), none
+ * where the slice leaves it out.
  *
  * The weight stays one, with its checkpoint, initial values, fans, l2 and clip_norm; and as a lookup is one
  * in the whole weight, its gradient is made by row, where a slice's rows would need the one-hots again.
@@ -64,7 +66,7 @@ static int concat_operand(const IrNode *n) {
     case OP_SEGMEAN: break;
     case OP_MUL:
     case OP_DIV:
-        if ((k = ir_scaled_operand(n)) < 0) return -1;
+        if ((k = pass_scaled_onehots(n)) < 0) return -1;
         break;
     default: return -1;
     }
@@ -77,10 +79,14 @@ static IrNode *marked(IrNode *n) {
     return n;
 }
 
+static IrNode *slice_of(IrBuilder *b, IrNode *x, int64_t begin, int64_t end) {
+    if (end - begin == ir_type_width(x->type)) return x;
+    return x->mark > 0 ? pass_onehot_slice(b, x, begin, end) : marked(pass_slice(b, x, 0, begin, end));
+}
+
 /* What n does, done to one part of its operand. Of a slice, the part's elements from `begin` to `end`. */
 static IrNode *done_to(IrBuilder *b, const IrNode *n, int operand, IrNode *part, int64_t begin, int64_t end) {
-    if (n->op == OP_SLICE)
-        return end - begin == ir_type_width(part->type) ? part : marked(pass_slice(b, part, 0, begin, end));
+    if (n->op == OP_SLICE) return slice_of(b, part, begin, end);
     if ((n->op == OP_SEGSUM || n->op == OP_SEGMEAN) && part->type.live != LIVE_POS)
         part = pass_along_list(b, part, n->in[0]->type); /* a row's value, which the concat repeats */
     IrNode *in[2] = {n->in[0], n->n_in > 1 ? n->in[1] : NULL};
@@ -104,7 +110,8 @@ static IrNode *by_part(IrBuilder *b, const IrNode *n, int operand, IrNode *x, in
     return parts == 1 ? part[0] : marked(ir_build(b, OP_CONCAT, parts, part, 1, &axis));
 }
 
-/* A slice may meet only parts that live less often than the concat: of a row, they are repeated along its list. */
+/* A slice may meet only parts that live less often than the concat: of a row, they are repeated along its
+ * list. */
 static IrNode *into_concat(IrBuilder *b, IrNode *n, int operand) {
     IrNode *x = n->in[operand];
     bool slice = n->op == OP_SLICE;
@@ -139,6 +146,8 @@ static IrNode *visit(PassRewrite *rw, IrNode *n) {
     n->mark = onehots_in(n);
     int operand = concat_operand(n);
     if (operand >= 0) return into_concat(&rw->b, n, operand);
+    if (n->op == OP_SLICE && n->in[0]->mark > 0)
+        return slice_of(&rw->b, n->in[0], ir_attr_i(n, "begin"), ir_attr_i(n, "end"));
     if (n->op == OP_EMBED || n->op == OP_EMBEDPOOL) return lookup_in_whole(rw, n);
     if (n->op != OP_MATMUL) return n;
     if (pass_is_onehot_product(n)) return pass_looked_up(&rw->b, n->in[0], n->in[1], 0);

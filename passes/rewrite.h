@@ -57,6 +57,11 @@ bool pass_rewrite(IrProgram *p, IrFunc *f, PassVisit visit, void *user, int *cha
  * number), how many ops deep; else 0. Expects this in `mark` of n's operands, where anything below 1 counts
  * as 0; the caller keeps it in n->mark. */
 int pass_onehot_depth(const IrNode *n);
+/* Of a product with a number, or a quotient by one: the other operand, which may be linear in one-hots (marked);
+ * of two numbers, the one that is. Else -1. */
+int pass_scaled_onehots(const IrNode *n);
+/* Elements begin to end of such a value (marked), as sums and the like of narrower one-hots, marked too. */
+IrNode *pass_onehot_slice(IrBuilder *b, IrNode *n, int64_t begin, int64_t end);
 /* A product of such a value (marked) with a whole weight. */
 bool pass_is_onehot_product(const IrNode *n);
 /* n @ weight[first … first + width of n - 1], for a marked n: each one-hot in it becomes a lookup. */

@@ -131,9 +131,12 @@ static uint32_t run_identity(const Run *r, const RtValues *x, uint32_t *out) {
     return x->n;
 }
 
+/* None below 0, which wraps, and from the bound on. */
 static uint32_t run_offset(const Run *r, const RtValues *x, uint32_t *out) {
-    for (uint32_t i = 0; i < x->n; i++)
-        out[i] = x->id[i] == RT_NO_ID ? RT_NO_ID : x->id[i] + (uint32_t)r->f->by;
+    for (uint32_t i = 0; i < x->n; i++) {
+        uint64_t id = x->id[i] + (uint64_t)r->f->by;
+        out[i] = x->id[i] == RT_NO_ID || id >= r->f->bound ? RT_NO_ID : (uint32_t)id;
+    }
     return x->n;
 }
 

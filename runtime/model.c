@@ -189,7 +189,9 @@ static void parse_features(Parse *p) {
             f->farm64 = rt_json_word(j, o, "fn", WORDS("xxh3", "farm64")) == 1;
             f->buckets = rt_json_int(j, o, "buckets", 1, (int64_t)UINT32_MAX);
             break;
-        case RT_F_OFFSET: f->by = rt_json_int(j, o, "by", 0, (int64_t)UINT32_MAX - 1); break;
+        case RT_F_OFFSET:
+            f->by = rt_json_int(j, o, "by", 1 - (int64_t)UINT32_MAX, (int64_t)UINT32_MAX - 1);
+            break;
         case RT_F_CROSS: f->buckets = rt_json_int(j, o, "buckets", 1, (int64_t)UINT32_MAX); break;
         case RT_F_VOCAB:
             f->vocab = (int)rt_json_int(j, o, "vocab", 0, m->n_vocabs - 1);

@@ -37,7 +37,8 @@ typedef struct {
     RtPart *in; int n_in;
     RtValueType type;
     int axis;
-    uint64_t bound, buckets, by;
+    uint64_t bound, buckets;
+    int64_t by;
     bool farm64;
     int vocab; int64_t unknown;
     double *bounds; int n_bounds;

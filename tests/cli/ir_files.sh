@@ -157,7 +157,7 @@ done
 grep -q ' = offset ' m.ir || fail "no one-hot among a concat's parts was looked up"
 
 # ---- one-hots that something else needs are kept, and that is said ----
-sed 's/^v = .*/v = concat(u, x) |> relu/' "$source_dir/tests/e2e/onehots.ctr" > kept.ctr
+sed 's/^v = .*/v = concat(u, x) |> relu/; s/slice(v, 150, 230)/slice(v, 150, 190)/' "$source_dir/tests/e2e/onehots.ctr" > kept.ctr
 expect 0 "$ctrc" kept.ctr --emit=ir -o kept.ir
 says "kept.ctr:15:5: note: 'relu' needs a one-hot of 200 values in full: only a product with rows of a weight becomes a lookup
    15 | v = concat(u, x) |> relu

@@ -83,9 +83,12 @@ static void *positions(const uint32_t *offsets, uint32_t rows) {
 }
 
 /* Of an earlier feature. */
-static void *moved(const uint32_t *ids, uint32_t n, uint32_t by) {
+static void *moved(const uint32_t *ids, uint32_t n, int64_t by, uint64_t bound) {
     uint32_t *v = take(n, sizeof *v);
-    for (uint32_t i = 0; i < n; i++) v[i] = ids[i] == RT_NO_ID ? RT_NO_ID : ids[i] + by;
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t id = (int64_t)ids[i] + by;
+        v[i] = ids[i] == RT_NO_ID || id < 0 || id >= (int64_t)bound ? RT_NO_ID : (uint32_t)id;
+    }
     return v;
 }
 
@@ -109,7 +112,7 @@ RtBatch *random_batch_new(const RtModel *m, uint64_t *rng, uint32_t rows, Random
         if (x->op == RT_F_POSITIONS)
             o->values[f] = positions(o->offsets[x->axis], rows);
         else if (x->op == RT_F_OFFSET)
-            o->values[f] = moved(o->values[x->in[0].index], n, (uint32_t)x->by);
+            o->values[f] = moved(o->values[x->in[0].index], n, x->by, x->bound);
         else
             o->values[f] = feature_values(m, x, n, seed);
     }

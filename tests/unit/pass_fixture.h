@@ -146,8 +146,10 @@ static inline bool fx_fetch(void *user, const IrNode *n, InterpValue *out) {
     const FxBatch *batch = user;
     if (n->op == OP_OFFSET) {
         if (!fx_fetch(user, n->in[0], out)) return false;
-        for (int64_t i = 0; i < out->count; i++)
-            if (out->v[i] >= 0) out->v[i] += (double)ir_attr_i(n, "by");
+        for (int64_t i = 0; i < out->count; i++) {
+            double id = out->v[i] + (double)ir_attr_i(n, "by");
+            out->v[i] = out->v[i] < 0 || id < 0 || id >= (double)n->type.bound ? -1 : id;
+        }
         return true;
     }
     const IrNode *column = n->op == OP_COLUMN ? n : n->in[0];

@@ -173,9 +173,11 @@ static void test_features(void **state) {
     assert_true(feature(m, RT_F_CROSS, 0)->predict);
     assert_false(feature(m, RT_F_KEY, 0)->predict); /* gauc's groups are of evaluation only */
     assert_int_equal(feature(m, RT_F_NUMBER, 0)->type, RT_T_F32);
-    /* user's row by row, the history pooled: two lookups of one table; the tags' one-hots are rows of the kernel */
-    assert_int_equal(m->n_lookups, 3);
+    /* user's row by row, the history pooled: two lookups of one table; the tags' one-hots are rows of the kernel,
+     * and so is what a slice leaves of the cross's */
+    assert_int_equal(m->n_lookups, 4);
     assert_true(m->lookups[2].table != m->lookups[0].table && m->lookups[2].pooled);
+    assert_true(m->lookups[3].table == m->lookups[2].table && !m->lookups[3].pooled);
     assert_int_equal(m->lookups[0].table, m->lookups[1].table);
     assert_int_equal(m->lookups[1].ordinal, 1);
     assert_true(m->lookups[0].pooled != m->lookups[1].pooled);

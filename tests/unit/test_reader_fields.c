@@ -280,20 +280,23 @@ static void test_bucketize_and_identity(void **state) {
                 "0 1 [0 4]\n1 1 []\n2 1 [1 2 3]\n2 1 []\n3 1 []\n0 1 []\n");
 }
 
-/* An id moved along; none stays none. */
+/* An id moved along; none stays none, and so is what comes below 0 or to the bound. */
 static void test_offset(void **state) {
     (void)state;
+#define MOVED(more) "," FEATURE("offset", F(2), "id", 0, more)
     Describe d = {
         .columns = COL("n", "string", "") "," LIST("l", "int", ";", 0, ""),
         .axes = AXIS("l", ""),
         .features = FEATURE("vocab", C(0), "id", -1, ",'bound':100,'vocab':0,'unknown':-1") "," FEATURE("offset", F(0), "id", -1, ",'bound':1000,'by':7") "," FEATURE(
             "identity", C(1), "id", 0,
-            ",'bound':5,'n':5") "," FEATURE("offset", F(2), "id", 0, ",'bound':4294967295,'by':4294967290"),
-        .inputs = AS("id", 0) "," AS("id", 1) "," AS("id", 3),
+            ",'bound':5,'n':5")
+            MOVED(",'bound':4294967295,'by':4294967290") MOVED(",'bound':2,'by':-2"),
+        .inputs = AS("id", 0) "," AS("id", 1) "," AS("id", 3) "," AS("id", 4),
         .vocabs = WORDS,
         .blobs = &blob,
     };
-    expect_rows(&d, "b,0;4\nnope,\n", "1 8 [4294967290 4294967294]\n- - []\n");
+    expect_rows(&d, "b,0;4\nnope,1;2;3\n",
+                "1 8 [4294967290 4294967294] [- -]\n- - [4294967291 4294967292 4294967293] [- 0 1]\n");
 }
 
 static void test_cross_and_key(void **state) {
