@@ -343,7 +343,7 @@ bool read_func(Reader *r) {
                                         "loop",  "axes",  "local_axes", "uniq"};
     Lexer *lx = &r->lx;
     const char *name;
-    Span at = lx->token.span, loop = {0};
+    Span at = lx->token.span, loop = {0}, lower = {0};
     if (!lex_name(lx, "a function's name", &name)) return false;
     if (ir_func(r->p, name)) return lex_fail(lx, at, NULL, "a second function '%.60s'", name);
     IrFunc *f = ir_func_new(r->p, name);
@@ -357,7 +357,10 @@ bool read_func(Reader *r) {
             return false;
         switch (k) {
         case FIXED: ok = lex_int(lx, 0, most_bytes, &f->fixed_bytes); break;
-        case LOWER: ok = lex_int(lx, 0, most_bytes, &f->lower_bytes); break;
+        case LOWER:
+            lower = lx->token.span;
+            ok = lex_int(lx, 0, most_bytes, &f->lower_bytes);
+            break;
         case LOCAL: ok = lex_int(lx, 0, most_bytes, &f->local_bytes); break;
         case BLOCKS: ok = lex_int(lx, 2, 1 << 20, &f->blocks); break;
         case LOOP:
@@ -372,6 +375,9 @@ bool read_func(Reader *r) {
     }
     if (loop.line && !f->blocks)
         return lex_fail(lx, loop, NULL, "expected a loop in a function that has blocks, found no blocks");
+    if (f->lower_bytes > f->fixed_bytes)
+        return lex_fail(lx, lower, NULL, "expected at most the %lld bytes of the arena, found %lld",
+                        (long long)f->fixed_bytes, (long long)f->lower_bytes);
     FuncReader fr = {.r = r};
     return read_body(&fr, &f->body, 0) && lex_line_end(lx);
 }

@@ -148,6 +148,25 @@ static void check_overlaps(PlanCheck *c, Lifetime *lives, int n) {
         }
 }
 
+/* What the plan says that no placement can do without: the largest sum of what lives at one time, which is
+ * reached where some value's life begins. A plan may leave it out. */
+static void check_lower(PlanCheck *c, const Lifetime *lives, int n) {
+    int64_t most = 0;
+    const IrNode *at = NULL;
+    bool known = c->f->lower_bytes > 0 && c->p->batch > 0; /* without a batch no value's size is */
+    for (int i = 0; i < n && known; i++) {
+        int64_t sum = 0;
+        for (int k = 0; k < n; k++)
+            if (lives[k].first <= lives[i].first && lives[i].first <= lives[k].last)
+                sum =
+                    plus(sum, (lives[k].end - lives[k].begin + FIXED_ALIGN - 1) / FIXED_ALIGN * FIXED_ALIGN);
+        if (sum > most) most = sum, at = lives[i].node;
+    }
+    if (at && most != c->f->lower_bytes)
+        wrong_plan(c, at, "expected lower=%lld, the most bytes that live at one time, found lower=%lld",
+                   (long long)most, (long long)c->f->lower_bytes);
+}
+
 /* A value a row or step lies in the fixed arena, one a position in its axis's, one a unique row in its
  * table's. */
 static bool right_region(const IrNode *n) {
@@ -224,6 +243,7 @@ static void check_arena(PlanCheck *c, IrRegionKind region, int axis, int64_t tot
         ir_whole_life(c->f, x, &live->first, &live->last);
     }
     if (c->ok) check_overlaps(c, lives, n);
+    if (c->ok && region == REGION_FIXED) check_lower(c, lives, n);
 }
 
 /* Where a view stands is given by what it views; a kernel steps over what lies between units if it can. */

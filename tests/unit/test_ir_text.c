@@ -289,6 +289,8 @@ static const Damage damages[] = {
     {"func train", "func train {\n}\nfunc train"},
     {"fixed=256", "fixd=256"},
     {"fixed=256", "fixed=256 lower=-1"},
+    {"fixed=256", "fixed=256 lower=257"},
+    {"fixed=256", "fixed=256 lower=64"},
     {"fixed=256", "fixed=9223372036854775807"},
     {"fixed=256", "fixed=256 blocks=1"},
     {"fixed=256", "fixed=256 loop=[0, 0]"},
