@@ -145,6 +145,11 @@ static bool make_sparse(IrProgram *p, IrFunc *f, int w) {
 
 bool pass_lazy_update(IrProgram *p, const PassOptions *o, const char *args) {
     (void)o;
+    if (pass_arg(p, args, "exact")) { /* which rows an optimizer updates is part of the model */
+        diag_error(p->diag, (Span){0}, "write adam(exact = true) in the model",
+                   "'exact' is an argument of an optimizer, not of pass 'lazy-update'");
+        return false;
+    }
     if (!pass_args_known(p, "lazy-update", args, NULL, 0)) return false;
     int n = 0;
     for (int w = 0; w < p->n_weights; w++) {

@@ -194,6 +194,8 @@ static void test_argument_values(void **state) {
         {"gru-to-sru", "x=1", "hint: it takes layers, light and tied"},
         {"gru-to-sru", "layers=a,light=true,layers=b", "pass 'gru-to-sru' has argument 'layers' twice"},
         {"split-concat", "x", "hint: it takes none"},
+        {"lazy-update", "exact=true", "'exact' is an argument of an optimizer, not of pass 'lazy-update'"},
+        {"lazy-update", "exact", "hint: write adam(exact = true) in the model"},
         {"micro-batch", "n=0", "micro-batch: expected n from 1 to"},
         {"micro-batch", "8", "hint: it takes n"},
         {"mixed-precision", NULL, "mixed-precision: the target has no bfloat16 products (avx512_bf16)"},
