@@ -1,5 +1,5 @@
-/* What the training data is, so that a later run can tell whether it is still the same. Reading 100 GB only
- * to compare it would cost minutes: of large files pieces are read. */
+/* What the training data is, so that a later run can tell whether it is still the same. Reading 100 GB before
+ * training begins would cost minutes: of large files pieces are read, the rest beside it (data_whole.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -57,8 +57,10 @@ static json_t *describe(const char *path, const char *name, RtMessage *err) {
     if (!ok) rt_message(err, "%s: error: cannot read: %s", name, rt_reason(errno, reason));
     if (fd >= 0) close(fd);
     snprintf(hex, sizeof hex, "%016" PRIx64, digest);
-    return ok ? json_pack("{s:s,s:I,s:s}", "file", name, "bytes", (json_int_t)st.st_size, "digest", hex)
-              : NULL;
+    if (!ok) return NULL;
+    json_t *o = json_pack("{s:s,s:I,s:s}", "file", name, "bytes", (json_int_t)st.st_size, "digest", hex);
+    if ((uint64_t)st.st_size > (uint64_t)PIECE * PIECES) json_object_set_new(o, "whole", json_null());
+    return o;
 }
 
 json_t *rt_data_digests(const RtModel *m, const char *const *paths, int n, char *err, size_t err_bytes) {

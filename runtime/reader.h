@@ -92,10 +92,19 @@ double rt_reader_progress(const RtReader *r);
 double rt_reader_wait_seconds(const RtReader *r);  /* how long rt_reader_next has waited in all */
 uint64_t rt_reader_cache_bytes(const RtReader *r);
 
-/* ---- what the data is (data_digest.c) ---- */
+/* ---- what the data is (data_digest.c, data_whole.c) ---- */
 /* The files that paths stand for, in order, as [{"file","bytes","digest"},…]; a pipe has null for both. The
  * digest is XXH3 of the whole file, of files above 16 MiB of 16 pieces of 1 MiB, evenly spaced from the first byte
- * to the last. NULL after an error, which stands in err. */
+ * to the last; these have "whole": null too. NULL after an error, which stands in err. */
 struct json_t *rt_data_digests(const RtModel *m, const char *const *paths, int n, char *err, size_t err_bytes);
+/* If the saved one has "whole", the digest of the file from its first byte to its last, gives it to `file`: by
+ * reading it, unless it hasn't been touched since. Without, after: it can't be read, or changes, or training is
+ * to stop. */
+void rt_data_read_whole(struct json_t *file, const struct json_t *saved);
+/* Reads the files of the lists that want "whole", beside training; both may be NULL. NULL: there are none. */
+typedef struct RtDigester RtDigester;
+RtDigester *rt_digester_start(struct json_t *data, struct json_t *eval_data);
+void rt_digester_note(RtDigester *d); /* puts what is known by now into the lists */
+void rt_digester_end(RtDigester *d);  /* before the lists are freed */
 
 #endif

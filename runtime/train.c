@@ -330,6 +330,7 @@ int rt_train(const RtModel *m, const RtArgs *a) {
     rt_stop_unwatch();
     json_decref(t.entries);
     json_decref(t.last);
+    rt_digester_end(t.digester);
     json_decref(t.data);
     json_decref(t.eval_data);
     json_decref(t.evaluation);

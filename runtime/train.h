@@ -64,6 +64,7 @@ typedef struct {
     json_t *evaluations;     /* of --eval-every, with `step` */
 
     json_t *data, *eval_data;           /* digests of the files, with --save */
+    RtDigester *digester;
     bool saved;                         /* there is a checkpoint of this training, */
     RtTrainMark saved_at, saving_at;    /* made there; the same of the save that is under way */
     double read_before, compute_before; /* seconds, of the programs that this one goes on from */

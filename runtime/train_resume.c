@@ -8,6 +8,7 @@
 #include "runtime/checkpoint_own.h"
 #include "runtime/message.h"
 #include "runtime/profile.h"
+#include "runtime/stop.h"
 #include "runtime/train.h"
 
 /* ---- saving ---- */
@@ -53,6 +54,7 @@ static json_t *run_json(const RtTrain *t) {
     json_object_set_new(o, "shuffle", json_integer((json_int_t)t->shuffle));
     json_object_set_new(o, "on_bad_row", json_string(bad_rows_word(t)));
     if (t->a->eval_fraction > 0) json_object_set_new(o, "eval_fraction", json_real(t->a->eval_fraction));
+    rt_digester_note(t->digester);
     json_object_set_new(o, "data", t->data ? json_incref(t->data) : json_array());
     json_object_set_new(o, "bad_rows", json_integer((json_int_t)(r ? rt_reader_bad_rows(r) : t->bad_before)));
     json_object_set_new(o, "first_bad", first_bad ? json_string(first_bad) : json_null());
@@ -169,17 +171,28 @@ static void compare_passes(RtLines *c, const json_t *saved, const RtModel *m) {
     if (!same && c->n == before) rt_line(c, "the passes in another order");
 }
 
-static void compare_file(RtLines *c, const json_t *saved, const json_t *here) {
+static void compare_digest(RtLines *c, const char *name, const json_t *saved, const json_t *here) {
+    const char *there = json_string_value(saved), *now = json_string_value(here);
+    if (!json_equal(saved, here))
+        rt_line(c, "'%s': other bytes (digest %s in the checkpoint, %s here)", name, there ? there : "none",
+                now ? now : "none");
+}
+
+static void compare_file(RtLines *c, const json_t *saved, json_t *here) {
     const char *name = json_string_value(json_object_get(here, "file"));
     const json_t *a = json_object_get(saved, "bytes"), *b = json_object_get(here, "bytes");
     const json_t *x = json_object_get(saved, "digest"), *y = json_object_get(here, "digest");
+    const json_t *whole = json_object_get(saved, "whole");
     if (!json_is_integer(a) || !json_is_integer(b)) return; /* a pipe */
     if (!json_equal(a, b))
         rt_line(c, "'%s': %lld bytes in the checkpoint, %lld here", name, (long long)json_integer_value(a),
                 (long long)json_integer_value(b));
-    else if (!json_equal(x, y))
-        rt_line(c, "'%s': other bytes (digest %s in the checkpoint, %s here)", name, json_string_value(x),
-                json_string_value(y));
+    else if (!json_equal(x, y) || !json_is_string(whole))
+        compare_digest(c, name, x, y);
+    else {
+        rt_data_read_whole(here, saved);
+        if (!rt_stop_reason()) compare_digest(c, name, whole, json_object_get(here, "whole"));
+    }
 }
 
 /* Names and places of files don't matter, their contents and order do. */
@@ -357,5 +370,7 @@ int rt_train_start(RtTrain *t) {
     if (t->a->save && eval->n && (t->a->early_stop > 0 || t->a->lr_plateau.n) &&
         !(t->eval_data = rt_data_digests(t->m, eval->v, eval->n, err, sizeof err)))
         return rt_fail(RT_EXIT_FAILED, "%s", err);
-    return t->a->resume && rt_checkpoint_is_there(t->a->save) ? go_on(t) : begin(t);
+    int code = t->a->resume && rt_checkpoint_is_there(t->a->save) ? go_on(t) : begin(t);
+    if (code == RT_EXIT_OK) t->digester = rt_digester_start(t->data, t->eval_data);
+    return code;
 }

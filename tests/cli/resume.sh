@@ -145,6 +145,23 @@ head -n 101 train.csv > shorter.csv; cp -r ckpt short
 expect 1 ./clicks train --data shorter.csv --save short --resume=force; says "going on from short, after step 4
 error: the data has 100 rows, training was stopped behind row 128"
 
+# ---- a large file: pieces are compared at once, and all of it once that was read beside training ----
+awk -v note="$(printf 'n%.0s' {1..2000})" 'NR == 1 { print $0 ",note"; next } { row[NR] = $0 }
+  END { for (i = 0; i < 12000; i++) print row[2 + i % (NR - 1)] "," note }' train.csv > large.csv
+rm -rf big; n=0 # a busy machine may be slow to read it
+until [ $n = 2000 ] || grep -q '"whole": "' big/state.json 2> /dev/null; do
+  n=$((n + 100)); expect 0 ./clicks train --data large.csv --epochs 9 --save big --resume --steps $n
+done
+whole=$(sed -n 's/^ *"whole": "\([0-9a-f]*\)",*$/\1/p' big/state.json)
+[ "$(wc -c < large.csv)" -gt 20000000 ] && [ -n "$whole" ] || fail "no digest of all of large.csv: '$whole'"
+rm -rf ckpt.kept; mv ckpt ckpt.kept; cp -r big ckpt
+# its second million of bytes lies between two pieces, the first of which ends at 2^20
+cp large.csv elsewhere.csv; printf x | dd of=large.csv bs=1 seek=1100000 conv=notrunc 2> /dev/null
+expect 1 ./clicks train --data large.csv --epochs 9 --save big --resume; silent
+hears "  'large.csv': other bytes (digest $whole in the checkpoint, "; same ckpt/state.json big/state.json
+expect 0 ./clicks train --data elsewhere.csv --epochs 9 --save big --resume --steps $((n + 1)); hears "going on from big, after step $n"
+rm -rf ckpt; mv ckpt.kept ckpt
+
 # ---- --init-from: weights and slots, at step 0 ----
 expect 0 ./clicks train --steps 0 --init-from ckpt --save start; same ckpt/weights.safetensors start/weights.safetensors
 grep -q '"step": 0,' start/state.json || fail "step of start/state.json"
