@@ -41,10 +41,14 @@ static bool lock_path(const char *dir, char out[RT_PATH]) {
     strcpy(parent, real);
     char *slash = strrchr(parent, '/');
     slash[slash == parent] = 0;
-    if (rt_is_mount(real) || access(parent, W_OK))
-        snprintf(out, RT_PATH, "%s/.lock", real);
-    else
-        snprintf(out, RT_PATH, "%s.lock", real);
+    bool inside = rt_is_mount(real);
+    if (!inside && access(parent, W_OK)) {
+        int e = errno;
+        inside = !access(real, F_OK);
+        errno = e; /* why it cannot be made */
+        if (!inside) return false;
+    }
+    snprintf(out, RT_PATH, "%s%s", real, inside ? "/.lock" : ".lock");
     return true;
 }
 

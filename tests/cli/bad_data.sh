@@ -220,6 +220,10 @@ rm -r disk/ckpt
 for again in 1 2; do expect 0 ./clicks train --data good.csv --save disk/; quiet; same disk/weights.safetensors ckpt/weights.safetensors; done; cp disk/state.json before.json
 expect 1 ./wide train --data good.csv --save disk; says "error: cannot write disk/.tmp/weights.safetensors: no space left on device"
 same disk/weights.safetensors ckpt/weights.safetensors; same disk/state.json before.json; absent disk/.tmp disk.tmp
+# one that may only be read
+mount -o remount,ro disk || exit 1
+expect 1 ./clicks train --data good.csv --save disk/new; says "error: cannot save to disk/new: read-only file system"
+expect 1 ./clicks train --data good.csv --save disk; says "error: cannot save to disk: read-only file system"
 exit $bad
 SH
 { echo 'bad=0'; declare -f fail expect quiet says same absent; } > tests.inc
