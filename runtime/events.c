@@ -135,6 +135,20 @@ static void greet(RtEvents *e, uint64_t after) {
     write_record(e);
 }
 
+/* With what is above it, as TensorBoard's own writers do: runs are kept as runs/NAME. */
+static bool make_dir(const char *dir) {
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s", dir) >= (int)sizeof path) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    for (char *slash = path + 1; *path && (slash = strchr(slash, '/')); *slash++ = '/') {
+        *slash = 0;
+        if (mkdir(path, 0777) && errno != EEXIST) return false;
+    }
+    return !mkdir(dir, 0777) || errno == EEXIST;
+}
+
 RtEvents *rt_events_open(const char *dir, uint64_t after, char *err, size_t err_bytes) {
     char host[64] = "", reason[RT_SHOWN];
     uint64_t newest = 0, seconds = (uint64_t)time(NULL);
@@ -142,7 +156,7 @@ RtEvents *rt_events_open(const char *dir, uint64_t after, char *err, size_t err_
     if (!e) rt_out_of_memory();
     gethostname(host, sizeof host - 1);
     snprintf(e->path, sizeof e->path, "%s", dir);
-    if ((!mkdir(dir, 0777) || errno == EEXIST) && go_through(dir, after, &newest)) {
+    if (make_dir(dir) && go_through(dir, after, &newest)) {
         if (seconds <= newest) seconds = newest + 1;
         int n = snprintf(e->path, sizeof e->path, "%s/" PREFIX "%010" PRIu64 ".%s" SUFFIX, dir, seconds,
                          *host ? host : "localhost");

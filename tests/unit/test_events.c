@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <dirent.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -286,10 +287,19 @@ static void test_going_on(void **state) {
 
 static void test_errors(void **state) {
     (void)state;
-    assert_null(rt_events_open("no/such", 0, err, sizeof err));
-    assert_string_equal(err, "cannot write no/such: no such file or directory");
+    finish(start("new/runs//one/", 0)); /* what is missing is made */
+    assert_int_equal(access("new/runs/one", F_OK), 0);
+    assert_null(rt_events_open("", 0, err, sizeof err));
+    assert_string_equal(err, "cannot write : no such file or directory");
     FILE *f = fopen("file", "w");
     fclose(f);
+    assert_null(rt_events_open("file/below/it", 0, err, sizeof err));
+    assert_string_equal(err, "cannot write file/below/it: not a directory");
+    char deep[PATH_MAX + 1], told[PATH_MAX + 100];
+    memset(deep, 'a', PATH_MAX);
+    deep[PATH_MAX] = 0;
+    assert_null(rt_events_open(deep, 0, told, sizeof told));
+    assert_non_null(strstr(told, ": file name too long"));
     assert_null(rt_events_open("file", 0, err, sizeof err));
     assert_string_equal(err, "cannot write file: not a directory");
     assert_true(rt_events_close(NULL, err, sizeof err));
