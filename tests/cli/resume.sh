@@ -177,14 +177,15 @@ expect 0 ./clicks train --data train.csv --init-from ckpt --save b --resume --st
 expect 0 ./clicks train --data train.csv --init-from ckpt --save b --resume; same a/weights.safetensors b/weights.safetensors
 
 # ---- Python reads them ----
-if has python3 && python3 -c 'import safetensors.numpy' 2> /dev/null; then
-  python3 - << 'PY' || fail "python's safetensors"
+python=${CTRC_PYTHON:-python3}
+if "$python" -c 'import safetensors.numpy' 2> /dev/null; then
+  "$python" - << 'PY' || fail "python's safetensors"
 from safetensors.numpy import load_file
 t = load_file("reference/weights.safetensors")
 assert t["t"].shape == (50, 4) and t["t/m"].shape == (50, 4) and t["z.mlp.0.dense.kernel"].dtype.name == "float32", t.keys()
 PY
 else
-  echo "no python3 with safetensors: not read by it"
+  echo "$python has no safetensors: not read by it"
 fi
 
 [ $bad = 0 ] && echo "training that was stopped ends as training in one go"
