@@ -199,6 +199,17 @@ void emit_fill(Emit *e, Val base, Val from, Val to, double v); /* floats from..t
 /* Calls piece(first, w) for constant widths that make up n lanes: whole vectors, then 8, 4, 2, 1. */
 typedef void (*EmitPiece)(Emit *e, int first, int w, void *user);
 void emit_pieces(Emit *e, int n, EmitPiece piece, void *user);
+/* emit_weave.c: EmitWeave w = emit_weave(e); then emit_woven(e, &w) behind each piece of code, emit_weave_end behind
+ * the last one. */
+enum { WEAVE_PIECES = 6 };
+typedef struct {
+    LLVMBasicBlockRef block; /* NULL: nothing is woven any more */
+    Val last, next[WEAVE_PIECES];
+    int n, left[WEAVE_PIECES];
+} EmitWeave;
+EmitWeave emit_weave(Emit *e);
+void emit_woven(Emit *e, EmitWeave *w);
+void emit_weave_end(Emit *e, EmitWeave *w);
 /* Calls body with up to GROUP_PIECES pieces at a time, at columns col + first[i], that make up `columns`. */
 enum { GROUP_PIECES = 8 };
 typedef struct {
@@ -213,6 +224,7 @@ void emit_columns(Emit *e, int64_t columns, Val lo, Val hi, EmitGroupBody body, 
 
 /* ---- emit_math.c ---- */
 Val emit_exp(Emit *e, Val x);
+Val emit_exp_negative(Emit *e, Val x); /* x <= 0, or NaN */
 Val emit_log(Emit *e, Val x);
 Val emit_log1p(Emit *e, Val x);
 Val emit_sigmoid(Emit *e, Val x);

@@ -101,16 +101,30 @@ Val emit_rec_live(Emit *e, const RecOrder *o, Val group, Val t) {
 
 int64_t emit_rec_padded(int W, int64_t n) { return (n + W - 1) / W * W; }
 
-void emit_rec_vectors(Emit *e, int64_t n, RecVector body, void *user) {
-    int64_t whole = n / e->W * e->W;
-    if (whole > 4 * e->W) {
-        EmitLoop col = emit_for(e, emit_i64(e, 0), emit_i64(e, whole), e->W);
-        body(e, col.i, e->W, user);
-        emit_end(e, &col);
-    } else {
-        for (int64_t col = 0; col < whole; col += e->W) body(e, emit_i64(e, col), e->W, user);
+/* Vectors from..to-1 of n numbers behind `col`, woven by as even groups as can be. */
+static void some_vectors(Emit *e, Val col, int64_t n, int64_t from, int64_t to, RecVector body, void *user) {
+    int64_t groups = (to - from + WEAVE_PIECES - 1) / WEAVE_PIECES;
+    for (int64_t g = 0; g < groups; g++) {
+        EmitWeave w = emit_weave(e);
+        for (int64_t v = from + g * (to - from) / groups; v < from + (g + 1) * (to - from) / groups; v++) {
+            int64_t at = v * e->W, lanes = n - at < e->W ? n - at : e->W;
+            body(e, emit_add(e, col, emit_i64(e, at)), (int)lanes, user);
+            emit_woven(e, &w);
+        }
+        emit_weave_end(e, &w);
     }
-    if (whole < n) body(e, emit_i64(e, whole), (int)(n - whole), user);
+}
+
+void emit_rec_vectors(Emit *e, int64_t n, RecVector body, void *user) {
+    enum { STRAIGHT = 12, EACH = 4 }; /* vectors without a loop; of a loop's turn */
+    int64_t vectors = (n + e->W - 1) / e->W, looped = 0;
+    if (vectors > STRAIGHT) {
+        looped = n / (EACH * e->W) * EACH;
+        EmitLoop col = emit_for(e, emit_i64(e, 0), emit_i64(e, looped * e->W), EACH * e->W);
+        some_vectors(e, col.i, EACH * e->W, 0, EACH, body, user);
+        emit_end(e, &col);
+    }
+    some_vectors(e, emit_i64(e, 0), n, looped, vectors, body, user);
 }
 
 Val emit_rec_load(Emit *e, Val p, int lanes) {
