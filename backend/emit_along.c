@@ -49,7 +49,7 @@ static void softmax_group(Emit *e, Val col, const EmitGroup *g, void *user) {
     Val y = column(e, s->to, col, p.i, s->to_stride);
     for (int i = 0; i < g->n; i++) {
         Val v = emit_load_vec(e, emit_at_const(e, x, g->first[i]), g->w[i]);
-        v = emit_exp(e, emit_fsub(e, v, emit_get(e, most[i])));
+        v = emit_exp_negative(e, emit_fsub(e, v, emit_get(e, most[i])));
         emit_store(e, v, emit_at_const(e, y, g->first[i]));
         emit_set(e, sum[i], emit_fadd(e, emit_get(e, sum[i]), v));
     }

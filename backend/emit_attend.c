@@ -190,14 +190,14 @@ static void gather_query(Emit *e, const Row *r, Val i, Val score) {
     emit_end(e, &j);
     Val before = emit_load_vec(e, most_at, 1), now = larger(e, largest_lane(e, emit_get(e, most)), before);
     j = emit_for(e, zero, r->padded, e->W);
-    Val x =
-        emit_exp(e, emit_fsub(e, emit_load_vec(e, emit_at(e, score, j.i), e->W), emit_splat(e, now, e->W)));
+    Val x = emit_exp_negative(
+        e, emit_fsub(e, emit_load_vec(e, emit_at(e, score, j.i), e->W), emit_splat(e, now, e->W)));
     emit_store(e, x, emit_at(e, score, j.i));
     emit_set(e, sum, emit_fadd(e, emit_get(e, sum), x));
     emit_end(e, &j);
     emit_set(e, total, emit_hsum(e, emit_get(e, sum)));
     EmitIf earlier = emit_if(e, emit_fcmp(e, LLVMRealOGT, before, emit_const(e, 1, -INFINITY)));
-    Val old = emit_fmul(e, emit_load_vec(e, sum_at, 1), emit_exp(e, emit_fsub(e, before, now)));
+    Val old = emit_fmul(e, emit_load_vec(e, sum_at, 1), emit_exp_negative(e, emit_fsub(e, before, now)));
     emit_set(e, total, emit_fadd(e, old, emit_get(e, total)));
     emit_fi(e, &earlier);
     emit_store(e, now, most_at);
@@ -213,7 +213,7 @@ static void weigh_query(Emit *e, const Row *r, Val i, Val score) {
     for (int again = 0; again < 2; again++) {
         EmitLoop j = emit_for(e, emit_i64(e, 0), r->padded, e->W);
         Val at = emit_at(e, score, j.i), x = emit_load_vec(e, at, e->W);
-        if (again) x = emit_exp(e, emit_fsub(e, x, emit_splat(e, most, e->W)));
+        if (again) x = emit_exp_negative(e, emit_fsub(e, x, emit_splat(e, most, e->W)));
         emit_store(e, emit_fmul(e, x, emit_splat(e, inverse, e->W)), at);
         emit_end(e, &j);
         if (!again) emit_else(e, &only);

@@ -60,7 +60,7 @@ EW(CLIP) {
 
 EW(BCELOGITS) { /* max(z, 0) - z y + log1p(e^-|z|) */
     (void)n;
-    Val z = x[0], t = emit_exp(e, LLVMBuildFNeg(e->b, emit_abs(e, z), ""));
+    Val z = x[0], t = emit_exp_negative(e, LLVMBuildFNeg(e->b, emit_abs(e, z), ""));
     Val top = choose(e, LLVMRealOGT, emit_like(e, z, 0), z);
     return emit_fadd(e, emit_fsub(e, top, emit_fmul(e, z, x[1])), emit_log1p(e, t));
 }

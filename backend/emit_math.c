@@ -49,26 +49,42 @@ static Val power_of_two(Emit *e, Val n, Val like) {
     return from_bits(e, LLVMBuildShl(e->b, biased, emit_int_like(e, like, 23), ""), like);
 }
 
-/* e^x = 2^n e^r, |r| <= ln 2 / 2. The power is applied in two halves: so results that are subnormal are
- * rounded once. NaN passes through: comparisons with it are false, and n is read from the bits of a sum. */
-Val emit_exp(Emit *e, Val x) {
+/* e^x = 2^n e^r, |r| <= ln 2 / 2: e^r, and n from the lowest bits of *t, x in units of ln 2 with `magic`
+ * added, which leaves the rounded integer there. NaN passes through: comparisons with it are false. */
+static Val exp_parts(Emit *e, Val x, double magic, Val *t) {
     static const double c[] = {5.000000000e-01, 1.666666567e-01, 4.166629538e-02,
                                8.333497681e-03, 1.394476159e-03, 1.979026274e-04};
-    const double magic = 12582912; /* 1.5 * 2^23: adding it leaves the rounded integer in the low bits */
-    Val hi = emit_like(e, x, 89), lo = emit_like(e, x, -104);
-    x = emit_select(e, emit_fcmp(e, LLVMRealOGT, x, hi), hi, x);
-    x = emit_select(e, emit_fcmp(e, LLVMRealOLT, x, lo), lo, x);
-    Val t = emit_fma(e, x, emit_like(e, x, 1.4426950408889634), emit_like(e, x, magic));
-    Val n = emit_sub(e, to_bits(e, t), to_bits(e, emit_like(e, x, magic)));
-    Val nf = emit_fsub(e, t, emit_like(e, x, magic));
+    *t = emit_fma(e, x, emit_like(e, x, 1.4426950408889634), emit_like(e, x, magic));
+    Val nf = emit_fsub(e, *t, emit_like(e, x, magic));
     Val r = emit_fma(e, nf, emit_like(e, x, -0.693147182464599609375), x);
     r = emit_fma(e, nf, emit_like(e, x, 1.904654299957767878e-9), r);
     Val p = emit_fma(e, emit_fmul(e, r, r), POLY(e, r, c), r);
-    p = emit_fadd(e, p, emit_like(e, x, 1));
+    return emit_fadd(e, p, emit_like(e, x, 1));
+}
+#define MAGIC 12582912.0 /* 1.5 * 2^23 */
+static Val at_least(Emit *e, Val x, double least) {
+    Val lo = emit_like(e, x, least);
+    return emit_select(e, emit_fcmp(e, LLVMRealOLT, x, lo), lo, x);
+}
+
+/* The power is applied in two halves: so results that are subnormal are rounded once. */
+Val emit_exp(Emit *e, Val x) {
+    Val hi = emit_like(e, x, 89), t;
+    x = at_least(e, emit_select(e, emit_fcmp(e, LLVMRealOGT, x, hi), hi, x), -104);
+    Val p = exp_parts(e, x, MAGIC, &t), n = emit_sub(e, to_bits(e, t), to_bits(e, emit_like(e, x, MAGIC)));
     Val half = LLVMBuildAShr(e->b, n, emit_int_like(e, x, 1), "");
     p = emit_fmul(e, p, power_of_two(e, half, x));
     return emit_fmul(e, p, power_of_two(e, emit_sub(e, n, half), x));
 }
+
+/* For x <= 0, 2^64 e^x, which is no subnormal number: by 2^(n + 64), whose exponent's field is the sum's
+ * lowest bits. */
+static Val exp_scaled(Emit *e, Val x) {
+    Val t, p = exp_parts(e, at_least(e, x, -104), MAGIC + 127 + 64, &t);
+    return emit_fmul(e, p, from_bits(e, LLVMBuildShl(e->b, to_bits(e, t), emit_int_like(e, x, 23), ""), x));
+}
+/* The same bits as emit_exp's in fewer instructions. */
+Val emit_exp_negative(Emit *e, Val x) { return emit_fmul(e, exp_scaled(e, x), emit_like(e, x, 0x1p-64)); }
 
 /* log x = n ln 2 + log(1 + f), 1 + f in [sqrt 1/2, sqrt 2) */
 Val emit_log(Emit *e, Val x) {
@@ -104,22 +120,22 @@ Val emit_log1p(Emit *e, Val x) {
     return emit_select(e, emit_fcmp(e, LLVMRealOEQ, x, emit_like(e, x, 0)), x, r);
 }
 
-/* From t = e^-|x|, which never overflows: 1 / (1 + t), or t / (1 + t) left of zero */
+/* From t = e^-|x|, which never overflows: 1 / (1 + t), or t / (1 + t) left of zero; both terms times 2^64. */
 Val emit_sigmoid(Emit *e, Val x) {
-    Val t = emit_exp(e, LLVMBuildFNeg(e->b, emit_abs(e, x), ""));
-    Val one = emit_like(e, x, 1);
-    Val top = emit_select(e, emit_fcmp(e, LLVMRealOLT, x, emit_like(e, x, 0)), t, one);
-    return emit_fdiv(e, top, emit_fadd(e, t, one));
+    Val t = exp_scaled(e, LLVMBuildFNeg(e->b, emit_abs(e, x), "")), one = emit_like(e, x, 0x1p64);
+    Val below = emit_icmp(e, LLVMIntSLT, to_bits(e, x), emit_int_like(e, x, 0));
+    return emit_fdiv(e, emit_select(e, below, t, one),
+                     emit_fadd(e, t, one)); /* of -0 and NaN, either will do */
 }
 
-/* x + x^3 P(x^2) below 0.625, else 1 - 2 / (e^2|x| + 1) */
+/* x + x^3 P(x^2) below 0.625, else 1 - 2 t / (t + 1), t = e^(-2|x|) */
 Val emit_tanh(Emit *e, Val x) {
     static const double c[] = {-3.333328366e-01, 1.333149076e-01, -5.374348536e-02, 2.065055445e-02,
                                -5.717011169e-03};
     Val a = emit_abs(e, x), one = emit_like(e, x, 1), xx = emit_fmul(e, x, x);
     Val near = emit_fma(e, emit_fmul(e, POLY(e, xx, c), xx), x, x);
-    Val t = emit_exp(e, emit_fadd(e, a, a));
-    Val far = emit_fsub(e, one, emit_fdiv(e, emit_like(e, x, 2), emit_fadd(e, t, one)));
+    Val t = emit_exp_negative(e, emit_fmul(e, a, emit_like(e, x, -2)));
+    Val far = emit_fsub(e, one, emit_fdiv(e, emit_fadd(e, t, t), emit_fadd(e, t, one)));
     return copysign_of(e, emit_select(e, emit_fcmp(e, LLVMRealOLT, a, emit_like(e, x, 0.625)), near, far), x);
 }
 
@@ -133,13 +149,13 @@ Val emit_erf(Emit *e, Val x) {
     Val near = emit_fma(e, POLY(e, xx, p), x, x);
     Val t = emit_select(e, emit_fcmp(e, LLVMRealOGT, a, four), four, a);
     Val power = LLVMBuildFNeg(e->b, emit_fma(e, POLY(e, t, q), t, t), "");
-    Val far = emit_fsub(e, emit_like(e, x, 1), emit_exp(e, power));
+    Val far = emit_fsub(e, emit_like(e, x, 1), emit_exp_negative(e, power));
     return copysign_of(e, emit_select(e, emit_fcmp(e, LLVMRealOLT, a, emit_like(e, x, 0.9296875)), near, far),
                        x);
 }
 
 Val emit_softplus(Emit *e, Val x) {
     Val zero = emit_like(e, x, 0);
-    Val t = emit_log1p(e, emit_exp(e, LLVMBuildFNeg(e->b, emit_abs(e, x), "")));
+    Val t = emit_log1p(e, emit_exp_negative(e, LLVMBuildFNeg(e->b, emit_abs(e, x), "")));
     return emit_fadd(e, emit_select(e, emit_fcmp(e, LLVMRealOLT, x, zero), zero, x), t);
 }

@@ -93,7 +93,8 @@ void emit_MAXR(Emit *e, const IrNode *n) { reduce_axis(e, n, &max_of); }
 
 static void exp_body(Emit *e, EmitNest *n, int w, void *user) {
     (void)user;
-    emit_ref_store(e, n, 0, emit_exp(e, emit_fsub(e, emit_ref_load(e, n, 1, w), emit_ref_load(e, n, 2, w))));
+    emit_ref_store(e, n, 0,
+                   emit_exp_negative(e, emit_fsub(e, emit_ref_load(e, n, 1, w), emit_ref_load(e, n, 2, w))));
 }
 static void div_body(Emit *e, EmitNest *n, int w, void *user) {
     (void)user;
@@ -132,7 +133,7 @@ static void softmax_group(Emit *e, Val col, const EmitGroup *g, void *user) {
         emit_end(e, &k);
         k = emit_for(e, zero, size, 1);
         Val v = emit_load_vec(e, emit_at(e, x, emit_scale(e, k.i, s->a.inner)), w);
-        v = emit_exp(e, emit_fsub(e, v, emit_get(e, most)));
+        v = emit_exp_negative(e, emit_fsub(e, v, emit_get(e, most)));
         emit_store(e, v, emit_at(e, y, emit_scale(e, k.i, s->a.inner)));
         emit_set(e, sum, emit_fadd(e, emit_get(e, sum), v));
         emit_end(e, &k);

@@ -231,7 +231,7 @@ static Val largest(Emit *e, const Region *r, const Weighed *a, Val whole) {
 
 static Val exps(Emit *e, Weighed *a, Val position, bool rest) {
     int w = rest ? 1 : e->W;
-    Val v = emit_exp(e, emit_fsub(e, scores(e, a, position, w), emit_splat(e, a->most, w)));
+    Val v = emit_exp_negative(e, emit_fsub(e, scores(e, a, position, w), emit_splat(e, a->most, w)));
     emit_set(e, a->sums[rest], emit_fadd(e, emit_get(e, a->sums[rest]), v));
     return v;
 }
