@@ -57,6 +57,7 @@ typedef struct {
     bool in_epoch;                  /* rows were used that no entry of `epochs` holds yet */
     bool ended;                     /* all rows of the epoch were used, its evaluation is still to come */
     json_t *entries, *last; /* entries of "epochs"; metrics of the last one, with eval_rows and eval_loss */
+    uint64_t left_out;      /* epochs that `entries` had, up to its first */
     RtJudge judge;
     bool due;                /* an evaluation amid an epoch is still to come */
     json_t *evaluation;      /* of the last one: eval_rows, eval_loss, metrics */

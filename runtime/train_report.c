@@ -55,6 +55,16 @@ void rt_train_count(RtTrain *t) {
 
 /* ---- after each epoch ---- */
 
+/* Trainings of many thousand epochs, or evaluations, don't grow for it: the log has all of them, a list the last
+ * so many. Returns how many were left out for the new one. */
+enum { ENTRIES = 1000 };
+static size_t add_entry(json_t *list, json_t *entry) {
+    json_array_append_new(list, entry);
+    if (json_array_size(list) <= ENTRIES) return 0;
+    json_array_remove(list, 0);
+    return 1;
+}
+
 /* Into t->evaluation. */
 static int evaluate(RtTrain *t) {
     RtEvaluation e;
@@ -80,7 +90,7 @@ int rt_train_evaluate_midway(RtTrain *t) {
     if (code != RT_EXIT_OK) return code;
     json_t *entry = json_pack("{s:I}", "step", (json_int_t)t->run.steps);
     json_object_update(entry, t->evaluation);
-    json_array_append_new(t->evaluations, entry);
+    add_entry(t->evaluations, entry);
     rt_train_log_evaluation(t);
     rt_train_name_epoch(t);
     if (t->a->json) return code;
@@ -142,7 +152,7 @@ int rt_train_end_epoch(RtTrain *t) {
     t->last = last;
     rt_train_log_epoch(t, entry, t->last);
     json_object_update(entry, t->last);
-    json_array_append_new(t->entries, entry);
+    t->left_out += add_entry(t->entries, entry);
     rt_progress_clear();
     if (!t->a->json && t->epochs != 1) {
         printf("epoch %llu: %llu rows in %.1f s, loss %.6f", (unsigned long long)t->epoch_number + 1,
@@ -208,6 +218,7 @@ int rt_train_print(RtTrain *t) {
                             json_integer((json_int_t)rt_reader_negatives_left(t->reader)));
     json_object_set_new(o, "memory", rt_train_memory(t));
     json_object_set_new(o, "epochs", json_incref(t->entries));
+    if (t->left_out) json_object_set_new(o, "epochs_left_out", json_integer((json_int_t)t->left_out));
     if (t->a->eval_every.n) json_object_set_new(o, "evaluations", json_incref(t->evaluations));
     if (t->a->early_stop > 0) add_best(t, o);
     if (t->a->json) return rt_print_json(o);

@@ -21,7 +21,7 @@ static json_t *part_json(const RtTrainPart *p) {
 /* Entries of whole epochs: that of one which --steps cut short comes again. */
 static json_t *whole_epochs(const RtTrain *t) {
     json_t *a = json_array();
-    for (size_t i = 0; i < json_array_size(t->entries) && i < t->epoch_number; i++)
+    for (size_t i = 0; i < json_array_size(t->entries) && t->left_out + i < t->epoch_number; i++)
         json_array_append(a, json_array_get(t->entries, i));
     return a;
 }
@@ -288,6 +288,8 @@ static void restore(RtTrain *t, const RtState *s) {
     if (first_bad && !(t->first_bad = strdup(first_bad))) rt_out_of_memory();
     json_decref(t->entries);
     t->entries = json_deep_copy(json_object_get(o, "epochs"));
+    size_t entries = json_array_size(t->entries);
+    t->left_out = s->epoch > entries ? s->epoch - entries : 0;
     t->last = metrics_of(t->entries);
     t->saved = true;
     bool due = json_is_true(json_object_get(o, "due"));
