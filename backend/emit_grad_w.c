@@ -213,8 +213,8 @@ static void grad_group(Emit *e, const Grad *d, Val group, int64_t n) {
 /* Blocks of terms that fit half of the second-level cache are fetched one ahead: with few columns there is
  * too little work for each of them to wait for the third level. (Rows that hold much else are not worth it.)
  */
-static bool fetches_ahead(const PassTarget *t, const EmitGradW *g) {
-    return !g->amx && 4 * emit_tile_terms(t) * (g->x_row + g->g_row) <= t->l2_bytes / 2;
+static bool fetches_ahead(const PassTarget *t, const EmitGradW *g, int64_t kc) {
+    return !g->amx && 4 * kc * (g->x_row + g->g_row) <= t->l2_bytes / 2;
 }
 
 /* x and g of the block behind the one that ends with term `end`. */
@@ -253,8 +253,8 @@ void emit_grad_w(Emit *e, const EmitGradW *g, Val lo, Val hi) {
                       .terms = emit_slots(e, d.terms, g->bf16),
                       .flags = emit_tile_flags(e, l.i, end, g->rows, false)};
     d.k.b_terms = d.k.terms;
-    TileAhead ahead = next_block(e, g, end, kc);
-    if (fetches_ahead(&e->target, g)) d.k.ahead = &ahead;
+    TileAhead ahead;
+    if (fetches_ahead(&e->target, g, kc)) ahead = next_block(e, g, end, kc), d.k.ahead = &ahead;
     if (g->more)
         d.k.flags = LLVMBuildAnd(e->b, d.k.flags,
                                  emit_select(e, g->more, emit_i64(e, ~EMIT_FIRST), emit_i64(e, -1)), "");

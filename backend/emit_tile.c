@@ -115,7 +115,7 @@ static void each_piece(Emit *e, Tile *t, EmitPiece piece) {
             emit_pieces(e, (int)at_most(t->cols - v * t->W, t->W), piece, &p);
             if (piece == store_piece) emit_woven(e, &w);
         }
-    if (piece == store_piece) emit_weave_end(e, &w);
+    emit_weave_end(e, &w);
 }
 
 /* Rows of C are a row's length apart, so nothing but this brings them into the first-level cache while the

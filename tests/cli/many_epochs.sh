@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A training of very many epochs, or evaluations, does not grow for it: --json and checkpoints hold the last 1,000
-# entries and say how many came before, the log holds all of them, and going on changes nothing.
+# entries, --json says how many came before, the log holds all of them, and going on changes nothing.
 . tests/cli/common.sh.inc
 clicks_ctr > clicks.ctr; build clicks clicks.ctr
 clicks_csv 32 > train.csv; clicks_csv 8 32 > eval.csv
@@ -20,7 +20,7 @@ n=$(count '"samples_per_s"' parts/state.json); [ "$n" = 1000 ] || fail "$n epoch
 expect 0 ./clicks $train --epochs 1003 --save parts --resume --json
 same whole/weights.safetensors parts/weights.safetensors
 grep -q '"epochs_left_out":3[,}]' out || { fail "what the programs before left out is not counted"; tail -c 300 out; }
-# an epoch cut short comes again
+# going on where nothing is left to do counts none twice
 expect 0 ./clicks $train --epochs 1001 --save few
 expect 0 ./clicks $train --epochs 1001 --save few --resume --json
 grep -q '"epochs_left_out":1[,}]' out || { fail "one epoch too many or too few"; tail -c 300 out; }
